@@ -1,0 +1,1 @@
+"""The ELMo biLM in torch: characters, token encoder, projected LSTMs, layer mixing, weights, pretraining."""

@@ -1,0 +1,1 @@
+"""Adapters that show each model family to the pipeline as an encoder."""
