@@ -1,0 +1,354 @@
+"""Folders of files on a local disk or an object store: the only module that knows URLs and file systems.
+
+What is written appears under its final name whole or not at all. A local file is written under a temporary name beside
+it, synced, and renamed; an object is put under its final name at once, since no object store renames atomically.
+"""
+
+import contextlib
+import errno
+import json
+import os
+import secrets
+import shutil
+import socket
+import tempfile
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+import fsspec
+
+from pipeline.errors import ConfigError, OutputInUseError, StorageError
+from pipeline.schema import LOCK
+
+_TEMPORARY = ".tmp-"
+
+_ADVICE = {
+    errno.ENOSPC: "free some space and run the same command again",
+    errno.EDQUOT: "free some of the quota and run the same command again",
+    errno.EFBIG: "the file system or a limit of this shell allows no larger file",
+    errno.EACCES: "check the permissions, or choose another place",
+    errno.EPERM: "check the permissions, or choose another place",
+    errno.EROFS: "choose a place that can be written",
+}
+
+
+class Folder:
+    """A folder, local or remote, with files under relative POSIX names such as `shards/00012-0123abcd.h5`.
+
+    Small to pickle and cheap to open: nothing is created, read or reached before it is asked for.
+
+    Attributes:
+        url: As given; a path or `file://` URL is local, any other `scheme://` goes through fsspec.
+        is_local: Whether the files are on this machine's file system.
+
+    Raises:
+        ConfigError: The URL's scheme is unknown here, or its library is not installed.
+    """
+
+    def __init__(self, url: str | os.PathLike[str]) -> None:
+        self.url = os.fspath(url)
+        path = self.url.removeprefix("file://")
+        self.is_local = "://" not in path
+        self._fs: Any = None
+        self._root = path
+        if not self.is_local:
+            try:
+                self._fs, self._root = fsspec.core.url_to_fs(self.url)
+            except (ImportError, ValueError) as error:
+                raise ConfigError(f"cannot use {self.url}: {error}") from None
+
+    def __repr__(self) -> str:
+        return f"Folder({self.url!r})"
+
+    def local_path(self, name: str) -> Path | None:
+        """The path of a file, whether or not it exists; None where the folder is remote."""
+        return self._path(name) if self.is_local else None
+
+    def exists(self, name: str) -> bool:
+        """Whether there is a file of that name."""
+        with self._explained("look for", name):
+            return self._path(name).is_file() if self.is_local else bool(self._fs.isfile(self._key(name)))
+
+    def size(self, name: str) -> int:
+        """The size of a file in bytes.
+
+        Raises:
+            StorageError: There is no such file, or it cannot be reached.
+        """
+        with self._explained("read", name):
+            return self._path(name).stat().st_size if self.is_local else int(self._fs.size(self._key(name)))
+
+    def read_bytes(self, name: str) -> bytes:
+        """The contents of a file.
+
+        Raises:
+            StorageError: It cannot be read.
+        """
+        with self._explained("read", name):
+            return self._path(name).read_bytes() if self.is_local else bytes(self._fs.cat_file(self._key(name)))
+
+    def open(self, name: str) -> BinaryIO:
+        """A file opened for reading at any position; the caller closes it.
+
+        Raises:
+            StorageError: It cannot be opened.
+        """
+        with self._explained("read", name):
+            return self._path(name).open("rb") if self.is_local else cast(BinaryIO, self._fs.open(self._key(name)))
+
+    def list(self, prefix: str) -> list[str]:
+        """The names of the files directly in a sub-folder, sorted, without temporary ones; [] where there is none."""
+        return [f"{prefix}/{name}" for name, is_file in self._entries(prefix) if is_file and not _is_temporary(name)]
+
+    def top_level(self) -> tuple[str, ...]:
+        """The names of the files and sub-folders directly in the folder, sorted, without temporary ones."""
+        return tuple(name for name, _ in self._entries("") if not _is_temporary(name))
+
+    def write_bytes(self, name: str, data: bytes) -> None:
+        """Writes a file in one step, in the place of one of the same name.
+
+        Raises:
+            StorageError: It cannot be written; what stood there is untouched.
+        """
+        if self.is_local:
+            with self.staged(name) as path:
+                with self._explained("write", name):
+                    path.write_bytes(data)
+                self.publish(path, name)
+        else:
+            with self._explained("write", name):
+                self._fs.pipe_file(self._key(name), data)
+
+    def create_bytes(self, name: str, data: bytes) -> bool:
+        """Writes a file unless one of that name exists; of several racing writers exactly one is told True.
+
+        Raises:
+            StorageError: It cannot be written.
+        """
+        if not self.is_local:
+            with self._explained("create", name):
+                try:
+                    self._fs.pipe_file(self._key(name), data, mode="create")
+                except FileExistsError:
+                    return False
+                return True
+        with self.staged(name) as path, self._explained("create", name):
+            path.write_bytes(data)
+            _sync(path)
+            try:
+                # Unlike a rename, a link never replaces what stands there.
+                os.link(path, self._path(name))
+            except FileExistsError:
+                return False
+            _sync(self._path(name).parent)
+            return True
+
+    @contextlib.contextmanager
+    def staged(self, name_hint: str) -> Iterator[Path]:
+        """A local path to write a file to before `publish`; removed at the end unless published.
+
+        It lies beside the place where `name_hint` will be, or in a temporary folder where that is remote, and has the
+        same suffix.
+        """
+        if not self.is_local:
+            with tempfile.TemporaryDirectory(prefix="elmo-features-") as folder:
+                yield Path(folder) / Path(name_hint).name
+            return
+        target = self._path(name_hint)
+        with self._explained("write", name_hint):
+            _make_folder(target.parent)
+        path = target.with_name(f"{_TEMPORARY}{secrets.token_hex(6)}-{target.name}")
+        try:
+            yield path
+        finally:
+            with contextlib.suppress(OSError):
+                path.unlink()
+
+    def publish(self, path: Path, name: str) -> None:
+        """Gives a staged file its final name, in one durable step.
+
+        Raises:
+            StorageError: It cannot be written; nothing stands under the final name that did not before.
+        """
+        with self._explained("write", name):
+            if self.is_local:
+                _sync(path)
+                os.replace(path, self._path(name))
+                _sync(self._path(name).parent)
+            else:
+                self._fs.put_file(str(path), self._key(name))
+
+    def remove(self, name: str) -> None:
+        """Removes a file, if it exists."""
+        with self._explained("remove", name), contextlib.suppress(FileNotFoundError):
+            if self.is_local:
+                self._path(name).unlink()
+            else:
+                self._fs.rm_file(self._key(name))
+
+    def remove_all(self, prefix: str) -> None:
+        """Removes a sub-folder and all in it, if it exists."""
+        with self._explained("remove", prefix), contextlib.suppress(FileNotFoundError):
+            if self.is_local:
+                shutil.rmtree(self._path(prefix))
+            else:
+                self._fs.rm(self._key(prefix), recursive=True)
+
+    def remove_stale(self) -> None:
+        """Removes the temporary files that dead jobs left; call it under the lock."""
+        if not self.is_local:
+            return
+        for sub_folder in ["", *(name for name, is_file in self._entries("") if not is_file)]:
+            for name, is_file in self._entries(sub_folder):
+                if is_file and _is_temporary(name):
+                    self.remove(f"{sub_folder}/{name}" if sub_folder else name)
+
+    def free_bytes(self) -> int | None:
+        """The bytes free on the disk of the folder, which need not exist yet; None where it is remote."""
+        if not self.is_local:
+            return None
+        path = Path(self._root).absolute()
+        while not path.exists():
+            path = path.parent
+        return shutil.disk_usage(path).free
+
+    @contextlib.contextmanager
+    def lock(self) -> Iterator[None]:
+        """Keeps every other job off the folder while the block runs; makes the folder, and removes it if left empty.
+
+        A local lock dies with its process, so that of a killed job is taken over by itself. A remote one has to be
+        removed by hand, as the error says.
+
+        Raises:
+            OutputInUseError: Another job holds the lock; names its host, process and start.
+            StorageError: The lock cannot be written.
+        """
+        holder = {
+            "host": socket.gethostname(),
+            "pid": os.getpid(),
+            "since": datetime.now(UTC).isoformat(timespec="seconds"),
+        }
+        data = json.dumps(holder).encode()
+        if self.is_local:
+            with self._local_lock(data):
+                yield
+            return
+        if not self.create_bytes(LOCK, data):
+            advice = f"if that job is dead, remove {self.url}/{LOCK} and run the same command again"
+            raise OutputInUseError(f"{self.url} is in use by {_holder(self.read_bytes(LOCK))}; {advice}")
+        try:
+            yield
+        finally:
+            self.remove(LOCK)
+
+    @contextlib.contextmanager
+    def _local_lock(self, data: bytes) -> Iterator[None]:
+        import fcntl  # noqa: PLC0415 - only on POSIX, and reading a store needs no lock
+
+        root, path = Path(self._root), self._path(LOCK)
+        while True:
+            with self._explained("lock", LOCK):
+                _make_folder(root)
+                file = path.open("a+b")
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                file.seek(0)
+                found = file.read()
+                file.close()
+                raise OutputInUseError(
+                    f"{self.url} is in use by {_holder(found)}; wait for it, or stop it first"
+                ) from None
+            # The job before may have removed the file between our opening and locking it: then we hold nothing.
+            if path.exists() and os.path.samestat(os.fstat(file.fileno()), path.stat()):
+                break
+            file.close()
+        try:
+            with self._explained("lock", LOCK):
+                file.truncate(0)
+                file.write(data)
+                file.flush()
+            yield
+        finally:
+            with contextlib.suppress(OSError):
+                path.unlink()
+            file.close()
+            with contextlib.suppress(OSError):
+                root.rmdir()
+
+    def _entries(self, sub_folder: str) -> Sequence[tuple[str, bool]]:
+        """The names directly in a sub-folder, each with whether it is a file; sorted."""
+        with self._explained("list", sub_folder or "."), contextlib.suppress(FileNotFoundError):
+            if self.is_local:
+                path = self._path(sub_folder) if sub_folder else Path(self._root)
+                return sorted((entry.name, entry.is_file()) for entry in os.scandir(path))
+            key = self._key(sub_folder) if sub_folder else self._root
+            found = self._fs.ls(key, detail=True, refresh=True)
+            return sorted((entry["name"].rstrip("/").rpartition("/")[2], entry["type"] == "file") for entry in found)
+        return []
+
+    def _path(self, name: str) -> Path:
+        return Path(self._root, _safe(name))
+
+    def _key(self, name: str) -> str:
+        return f"{self._root}/{_safe(name)}"
+
+    @contextlib.contextmanager
+    def _explained(self, action: str, name: str) -> Iterator[None]:
+        # The clients of object stores raise errors of their own kinds.
+        kinds: type[Exception] = OSError if self.is_local else Exception
+        try:
+            yield
+        except (ConfigError, StorageError):
+            raise
+        except kinds as error:
+            raise StorageError(f"cannot {action} {self.url.rstrip('/')}/{name}: {explain(error)}") from error
+
+
+def explain(error: Exception) -> str:
+    """The reason of a failed read or write in words, with what to do where that is known."""
+    if not isinstance(error, OSError) or error.errno is None:
+        return str(error) or type(error).__name__
+    reason = os.strerror(error.errno)
+    advice = _ADVICE.get(error.errno)
+    return f"{reason}; {advice}" if advice else reason
+
+
+def _safe(name: str) -> str:
+    """Names come from receipts and manifests, which anyone may have written."""
+    if not name or "\\" in name or "\0" in name or any(part in ("", ".", "..") for part in name.split("/")):
+        raise StorageError(f"{name!r} is not a relative name inside a folder")
+    return name
+
+
+def _is_temporary(name: str) -> bool:
+    return name.startswith(_TEMPORARY)
+
+
+def _holder(data: bytes) -> str:
+    try:
+        holder = json.loads(data)
+        return f"process {holder['pid']} on {holder['host']} since {holder['since']}"
+    except (ValueError, KeyError, TypeError):
+        return "a job that has just started"
+
+
+def _make_folder(path: Path) -> None:
+    if not path.is_dir():
+        _make_folder(path.parent)
+        path.mkdir(exist_ok=True)
+        _sync(path.parent)
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        # Some network file systems cannot sync a directory; what they then guarantee is theirs to say.
+        if error.errno != errno.EINVAL:
+            raise
+    finally:
+        os.close(descriptor)
