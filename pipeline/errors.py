@@ -57,5 +57,13 @@ class DeviceLostError(PipelineError):
     """The encoder's device is beyond use in this process; nothing further can be encoded by it."""
 
 
+class CarriedStateError(PipelineError):
+    """A batch that failed although the next one needs the state it leaves."""
+
+
+class TooManyFailuresError(PipelineError):
+    """More sentences could not be encoded than the limit allows."""
+
+
 class IncompleteError(PipelineError):
     """A commit that finds planned shards without a valid receipt."""
