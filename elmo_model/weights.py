@@ -58,7 +58,8 @@ def read_bilm(model: str | Path | ModelFiles) -> BiLm:
 def model_digest(model: str | Path | ModelFiles) -> str:
     """A SHA-256, in hex, of all that fixes a model's vectors: its shape, weights, and vocabulary if it reads words.
 
-    Weights count as float32. File names, storage details of the HDF5 file, unused arrays and options that don't matter leave it unchanged.
+    Weights count as float32. File names, storage details of the HDF5 file, arrays that aren't used and options that
+    don't matter leave it unchanged.
 
     Raises:
         ElmoModelError: As `read_bilm`.

@@ -1,0 +1,255 @@
+"""The frozen model in use: from sentences to the columns of features."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from elmo_model.bilm import BiLm, run_layers
+from elmo_model.columns import TOKEN, ModelColumn, columns, lstm_column
+from elmo_model.errors import DeviceError
+from elmo_model.kernels.select import KernelName, Precision, ready_layers
+from elmo_model.lstm import LstmState
+from elmo_model.packing import Packing, pack
+from elmo_model.token_cache import TokenVectors
+
+Sentence = Sequence[str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Features:
+    """What a batch of sentences gives.
+
+    Attributes:
+        columns: For each column asked for, float32 (tokens of all sentences in the order given, p).
+        counts: How many tokens were read otherwise than their spelling says: `truncated_tokens`, `dropped_surrogates`,
+            `boundary_like_tokens`, `unknown_words`; those that are 0 are left out.
+    """
+
+    columns: dict[str, NDArray[np.float32]]
+    counts: dict[str, int]
+
+
+class Extractor:
+    """Gives the columns of a biLM, computing only the layers and directions they need.
+
+    Every sentence starts from the zero state, so its vectors depend on nothing but the sentence and the model, up to
+    float32 rounding between different batches; the same batch gives the same bits. (The authors of ELMo warn that
+    resetting the state can cost a little quality against the carried state of their programs.)
+
+    Args:
+        bilm: The model, which then belongs to the extractor. Drop other references to it, so that weights which a
+            kernel keeps in another layout aren't held twice.
+        columns: Names of the columns wanted, all by default.
+        device: `cpu`, `cuda` or `cuda:N`.
+        precision: Of the LSTM products; results are float32 always.
+        kernel: `auto` takes the fastest kernel there is, `plain` the plain definition.
+        carried_state: Compatibility with the originals: row k of a batch starts from the state that row k of the batch
+            before ended in. Results then depend on the order and size of all batches.
+        cached_types: Word types whose token vectors are kept.
+
+    Attributes:
+        columns: The columns given, in the model's order.
+        kernel: Which kernel computes, and why.
+
+    Raises:
+        DeviceError: If the device, or the precision on it, isn't available.
+        ValueError: If the model has no column of a name asked for.
+    """
+
+    def __init__(
+        self,
+        bilm: BiLm,
+        *,
+        columns: Sequence[str] | None = None,
+        device: str = "cpu",
+        precision: Precision = "float32",
+        kernel: KernelName = "auto",
+        carried_state: bool = False,
+        cached_types: int = 65536,
+    ) -> None:
+        self.device = _available(device)
+        self.columns = _chosen(bilm, columns)
+        depth = max(column.layer for column in self.columns)
+        wanted = {column.direction for column in self.columns}
+        self._directions = tuple(name for name in bilm.directions if name in wanted)
+        ready = ready_layers(
+            bilm, depth=depth, directions=self._directions, device=self.device, precision=precision, kernel=kernel
+        )
+        self.kernel = ready.choice
+        self._layers = ready.layers
+        self._use_skip_connections = bilm.lstm.use_skip_connections
+        self.token_vectors = TokenVectors(bilm.token_encoder, capacity=cached_types, device=self.device)
+        self._encoder = bilm.token_encoder
+        self._zero = [
+            [LstmState(*(part[:0].to(self.device) for part in state)) for state in layer]
+            for layer in bilm.zero_states(1, self._directions)[:depth]
+        ]
+        self._carried = self._zero if carried_state else None
+        self._after_boundary = [] if carried_state else self._boundary_states()
+
+    def encode(self, sentences: Sequence[Sentence]) -> Features:
+        """The columns of a batch of sentences, computed together.
+
+        Args:
+            sentences: Lists of tokens, which may be empty; boundaries are added and removed here.
+
+        Raises:
+            TypeError: If a sentence is a string, or a token isn't one.
+        """
+        _check(sentences)
+        begin, end = self._encoder.begin_sentence, self._encoder.end_sentence
+        if self._carried is not None:
+            read: Sequence[Sentence] = [[begin, *sentence, end] for sentence in sentences]
+        else:
+            read = sentences  # the first step, over the boundary, is the same for all and is done already
+        lengths = np.array([len(sentence) for sentence in read], dtype=np.int64)
+        types: dict[str, int] = {}
+        places = np.array([types.setdefault(token, len(types)) for sentence in read for token in sentence], np.int64)
+        with torch.inference_mode():
+            tokens = self.token_vectors.of(list(types))[torch.from_numpy(places).to(self.device)]
+            found = self._run(tokens, pack(lengths))
+            if self._carried is not None:
+                inner = torch.from_numpy(_without_boundaries(lengths)).to(self.device)
+                found = {name: rows[inner] for name, rows in found.items()}
+            arrays = {column.name: found[column.name].cpu().numpy() for column in self.columns}
+        return Features(columns=arrays, counts=self._counts(sentences))
+
+    def _counts(self, sentences: Sequence[Sentence]) -> dict[str, int]:
+        counts: Counter[str] = Counter()
+        for token, times in Counter(token for sentence in sentences for token in sentence).items():
+            for name, count in self._encoder.remarks(token).items():
+                counts[name] += count * times
+        return dict(counts)
+
+    def encode_stream(self, sentences: Iterable[Sentence], *, max_batch_tokens: int) -> Iterator[Features]:
+        """The columns of consecutive batches of at most `max_batch_tokens` tokens, made as they are taken.
+
+        A longer sentence makes a batch of its own.
+        """
+        batch: list[Sentence] = []
+        tokens = 0
+        for sentence in sentences:
+            _check([sentence])
+            if batch and tokens + len(sentence) > max_batch_tokens:
+                yield self.encode(batch)
+                batch, tokens = [], 0
+            batch.append(sentence)
+            tokens += len(sentence)
+        if batch:
+            yield self.encode(batch)
+
+    def reset_state(self) -> None:
+        """With carried state: starts over from zero."""
+        if self._carried is not None:
+            self._carried = self._zero
+
+    def _run(self, tokens: Tensor, packing: Packing) -> dict[str, Tensor]:
+        """All columns asked for, (tokens, p) each, in the order of the tokens."""
+        found = {TOKEN: tokens}
+        if not self._layers:
+            return found
+        if not packing.batch_sizes:
+            return dict.fromkeys((column.name for column in self.columns), tokens)
+        rows = [torch.from_numpy(packing.rows[direction]).to(self.device) for direction in self._directions]
+        order = torch.from_numpy(packing.order[: packing.n_sentences]).to(self.device)
+        wanted = {column.name for column in self.columns}
+        layers = run_layers(
+            self._layers,
+            [tokens[places] for places in rows],
+            packing.batch_sizes,
+            self._states_before(order),
+            use_skip_connections=self._use_skip_connections,
+        )
+        after = []
+        for depth, (outputs, states) in enumerate(layers, start=1):
+            after.append(states)
+            for direction, places, output in zip(self._directions, rows, outputs, strict=True):
+                if lstm_column(depth, direction) in wanted:
+                    found[lstm_column(depth, direction)] = torch.empty_like(output).index_copy_(0, places, output)
+        if self._carried is not None:
+            self._carried = [
+                [_updated(old, new, order) for old, new in zip(*pair, strict=True)]
+                for pair in zip(self._carried, after, strict=True)
+            ]
+        return found
+
+    def _states_before(self, order: Tensor) -> list[list[LstmState]]:
+        """States before the first token, for each layer and direction, of sentences in the given order."""
+        n_sentences = len(order)
+        if self._carried is None:
+            return [
+                [LstmState(*(part.expand(n_sentences, -1) for part in state)) for state in layer]
+                for layer in self._after_boundary
+            ]
+        return [
+            [LstmState(*(_grown(part, n_sentences)[order] for part in state)) for state in layer]
+            for layer in self._carried
+        ]
+
+    @torch.inference_mode()
+    def _boundary_states(self) -> list[list[LstmState]]:
+        """States after the boundary that each direction reads first, for each layer and direction; one row each."""
+        first = {"forward": self._encoder.begin_sentence, "backward": self._encoder.end_sentence}
+        inputs = [self.token_vectors.of([first[direction]]) for direction in self._directions]
+        zero = [[LstmState(*(_grown(part, 1) for part in state)) for state in layer] for layer in self._zero]
+        layers = run_layers(self._layers, inputs, [1], zero, use_skip_connections=self._use_skip_connections)
+        return [states for _, states in layers]
+
+
+def _available(device: str) -> torch.device:
+    try:
+        found = torch.device(device)
+    except RuntimeError:
+        raise DeviceError(f"no device is called {device!r}; use cpu, cuda or cuda:N") from None
+    if found.type not in ("cpu", "cuda"):
+        raise DeviceError(f"device {device!r} isn't supported; use cpu, cuda or cuda:N")
+    if found.type == "cuda" and (found.index or 0) >= torch.cuda.device_count():
+        raise DeviceError(
+            f"device {device!r} isn't there: torch sees {torch.cuda.device_count()} CUDA devices; use cpu"
+        )
+    return found
+
+
+def _chosen(bilm: BiLm, names: Sequence[str] | None) -> tuple[ModelColumn, ...]:
+    offered = columns(n_layers=bilm.lstm.n_layers, width=bilm.lstm.projection_dim, directions=bilm.directions)
+    if names is None:
+        return offered
+    unknown = [name for name in names if name not in {column.name for column in offered}]
+    if unknown or not names:
+        raise ValueError(f"columns {list(names)} asked for; the model has {[column.name for column in offered]}")
+    return tuple(column for column in offered if column.name in names)
+
+
+def _check(sentences: Sequence[Sentence]) -> None:
+    hint = "give lists of tokens, such as [['the', 'cat'], ['sat']]"
+    if isinstance(sentences, str):
+        raise TypeError(f"the sentences are one string, {sentences[:40]!r}; {hint}")
+    for sentence in sentences:
+        if isinstance(sentence, str):
+            raise TypeError(f"a sentence is the string {sentence[:40]!r}; {hint}")
+        for token in sentence:
+            if not isinstance(token, str):
+                raise TypeError(f"a token is of type {type(token).__name__}: {str(token)[:40]!r}; {hint}")
+
+
+def _without_boundaries(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+    ends = np.cumsum(lengths)
+    return np.setdiff1d(np.arange(lengths.sum()), np.concatenate([ends - lengths, ends - 1]))
+
+
+def _grown(part: Tensor, rows: int) -> Tensor:
+    """The rows of a state part, with zeros for rows it doesn't have yet."""
+    missing = rows - len(part)
+    return part if missing <= 0 else torch.cat([part, part.new_zeros(missing, part.shape[1])])
+
+
+def _updated(old: LstmState, new: LstmState, order: Tensor) -> LstmState:
+    """The carried state with the rows in `order` replaced; later rows stay as they were."""
+    return LstmState(
+        *(_grown(before, len(order)).index_copy(0, order, after) for before, after in zip(old, new, strict=True))
+    )
