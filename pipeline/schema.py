@@ -21,11 +21,17 @@ An HDF5 shard holds, for its `sentences` in document order and the `tokens` of a
     text/bytes, text/offsets            the same; text/present (sentences) uint8 is 0 where there is no text
     token/bytes, token/offsets          the same, (tokens + 1) offsets
 
-A Parquet shard has one row a sentence: `id`, `text`, `tokens`, `source`, `line`, `status`, and each column as a
-flat list of tokens x width numbers (sentence columns: width numbers).
+A Parquet shard has one row a sentence: `id`, `text`, `tokens`, `source`, `line`, `status`, and each column under its
+name as a flat list of tokens x width numbers (sentence columns: width numbers).
+
+Both carry SHARD_ATTRIBUTE, JSON that lists the columns as the manifest does: an attribute of the HDF5 root, a key of
+the Parquet schema's metadata. Numbers are little-endian. A failed sentence and one without tokens keep their rows: the
+vectors of the first are zero, the second has none (and zero in a sentence column).
 """
 
 import hashlib
+import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Self, get_args
 
@@ -55,6 +61,8 @@ STATUS = {STATUS_OK: "ok", STATUS_FAILED: "failed"}
 
 RowAxis = Literal["token", "sentence", "span"]
 Direction = Literal["none", "forward", "backward", "both"]
+
+SHARD_ATTRIBUTE = "elmo-features"
 
 INDEX_DTYPE = np.dtype([("hash", "<u8"), ("shard", "<u4"), ("row", "<u4")])
 
@@ -134,3 +142,8 @@ class Column:
             return cls(**{key: value[key] for key in cls.__slots__})
         except (TypeError, KeyError, ConfigError) as error:
             raise StoreError(f"a column of the manifest cannot be read: {value!r} ({error})") from None
+
+
+def describe_columns(columns: Sequence[Column]) -> str:
+    """The value of SHARD_ATTRIBUTE."""
+    return json.dumps({"columns": [column.to_json() for column in columns], "format_version": FORMAT_VERSION})

@@ -1,0 +1,215 @@
+"""Vectors written straight to their place in a file of known size, and read from it again.
+
+All lengths of a shard are known before the first vector is, so every row has its byte position from the start: batches
+may come in any order, nothing is buffered, and a row costs one positioned write a column.
+"""
+
+import os
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from types import TracebackType
+from typing import Any, BinaryIO, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.errors import DamageError, StorageError
+from pipeline.records import Sentence
+from pipeline.schema import STATUS_FAILED, STATUS_OK, Column, StoredDtype
+from pipeline.storage import explain
+
+_PENDING = 255
+
+
+def sentence_offsets(sentences: Sequence[Sentence]) -> NDArray[np.int64]:
+    """(sentences + 1) int64: where the token rows of each sentence start, and the number of tokens at the end."""
+    lengths = np.fromiter((len(sentence.tokens) for sentence in sentences), dtype=np.int64, count=len(sentences))
+    return np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(lengths)])
+
+
+def row_bounds(column: Column, offsets: NDArray[np.int64], start: int, stop: int) -> tuple[int, int]:
+    """The first row and the row after the last one that a column has for the sentences from start up to stop."""
+    return (start, stop) if column.rows == "sentence" else (int(offsets[start]), int(offsets[stop]))
+
+
+def shape_of(column: Column, offsets: NDArray[np.int64]) -> tuple[int, int]:
+    """The shape of a whole column of a shard."""
+    return row_bounds(column, offsets, 0, len(offsets) - 1)[1], column.width
+
+
+def sentence_is(sentence: Sentence, text: str) -> bool:
+    """Whether a sentence has exactly this text, or where it has none, these tokens separated by single spaces."""
+    return (" ".join(sentence.tokens) if sentence.text is None else sentence.text) == text
+
+
+def write_at(fd: int, data: NDArray[Any], position: int, *, name: str) -> None:
+    """Writes a C-contiguous array at a byte position.
+
+    Raises:
+        StorageError: The disk is full or fails.
+    """
+    if not data.size:
+        return
+    view = data.data.cast("B")
+    try:
+        while view:
+            written = os.pwrite(fd, view, position)
+            view, position = view[written:], position + written
+    except OSError as error:
+        raise StorageError(f"cannot write {name}: {explain(error)}") from error
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """Where a two-dimensional array stands in a file: first byte, shape and dtype; rows follow one another."""
+
+    start: int
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes a row."""
+        return int(np.prod(self.shape[1:], dtype=np.int64)) * self.dtype.itemsize
+
+    @property
+    def end(self) -> int:
+        """The byte after the last one."""
+        return self.start + self.shape[0] * self.row_bytes
+
+
+class PlacedWriter:
+    """Writes the vectors of sentences to their places in an open file, and keeps count of what came.
+
+    Formats derive from it: they make the file and say what `close` does.
+    """
+
+    def __init__(
+        self,
+        file: BinaryIO,
+        places: Mapping[str, Place],
+        *,
+        name: str,
+        columns: Sequence[Column],
+        sentences: Sequence[Sentence],
+    ):
+        self._file = file
+        self._places = places
+        self._name = name
+        self._columns = tuple(columns)
+        self._sentences = sentences
+        self._offsets = sentence_offsets(sentences)
+        self._status = np.full(len(sentences), _PENDING, dtype=np.uint8)
+
+    def write(self, rows: Sequence[int], values: Mapping[str, NDArray[Any]]) -> None:
+        """See `ShardWriter.write`."""
+        order = np.asarray(rows, dtype=np.int64)
+        lengths = self._offsets[order + 1] - self._offsets[order]
+        self._check(order, int(lengths.sum()), values)
+        # Neighbours in the batch that are neighbours in the shard go out as one write.
+        breaks = np.flatnonzero(np.diff(order) != 1) + 1
+        runs = list(pairwise([0, *breaks.tolist(), len(order)])) if len(order) else []
+        token_ends = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(lengths)])
+        for column in self._columns:
+            place, array = self._places[column.name], np.ascontiguousarray(values[column.name])
+            for first, last in runs:
+                row = row_bounds(column, self._offsets, int(order[first]), int(order[first]) + 1)[0]
+                start, stop = row_bounds(column, token_ends, first, last)
+                write_at(self._file.fileno(), array[start:stop], place.start + row * place.row_bytes, name=self._name)
+        self._status[order] = STATUS_OK
+
+    def fail(self, row: int) -> None:
+        """See `ShardWriter.fail`. The row was never written, so the file holds zeros there."""
+        if self._status[row] != _PENDING:
+            raise ValueError(f"{self._name}: sentence {row} was written or failed before")
+        self._status[row] = STATUS_FAILED
+
+    def close(self) -> None:
+        """See `ShardWriter.close`."""
+        raise NotImplementedError
+
+    def _check(self, order: NDArray[np.int64], tokens: int, values: Mapping[str, NDArray[Any]]) -> None:
+        if len(np.unique(order)) != len(order) or (self._status[order] != _PENDING).any():
+            raise ValueError(f"{self._name}: a sentence among rows {order.tolist()} was written or failed before")
+        for column in self._columns:
+            array = values.get(column.name)
+            expected = (len(order) if column.rows == "sentence" else tokens, column.width)
+            dtype = self._places[column.name].dtype
+            if array is None or array.shape != expected or array.dtype != dtype:
+                given = "is missing" if array is None else f"is {array.dtype} {array.shape}"
+                raise ValueError(f"{self._name}: column {column.name} {given}; it must be {dtype} {expected}")
+
+    def _check_complete(self) -> None:
+        self._status[(self._status == _PENDING) & (np.diff(self._offsets) == 0)] = STATUS_OK
+        pending = np.flatnonzero(self._status == _PENDING)
+        if len(pending):
+            raise ValueError(f"{self._name}: {len(pending)} sentences were never written, the first is {pending[0]}")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self._file.close()
+
+
+def place_columns(
+    columns: Sequence[Column], dtype: StoredDtype, offsets: NDArray[np.int64]
+) -> tuple[dict[str, Place], int]:
+    """The places of columns that follow one another from byte 0, and the bytes of all of them."""
+    places, end = {}, 0
+    for column in columns:
+        place = Place(start=end, shape=shape_of(column, offsets), dtype=np.dtype(dtype))
+        places[column.name], end = place, place.end
+    return places, end
+
+
+class PlacedReader:
+    """Reads arrays at byte positions of an open file, from several threads or forked processes at once.
+
+    Files of this machine are read with positioned reads: no shared cursor, no lock, and the result is an array of its
+    own, so reading a store larger than memory leaves nothing resident. Others are sought and read under a lock.
+    """
+
+    def __init__(self, file: BinaryIO, *, name: str):
+        self.file = file
+        self.name = name
+        self._lock = threading.Lock()
+        try:
+            self._fd: int | None = file.fileno()
+        except OSError:
+            self._fd = None
+
+    def read(self, place: Place, start: int, stop: int) -> NDArray[Any]:
+        """The rows from start up to stop of an array in the file, newly allocated.
+
+        Raises:
+            DamageError: The file ends before, or the rows are not within the array.
+        """
+        if not 0 <= start <= stop <= place.shape[0]:
+            raise DamageError(f"{self.name}: rows {start} to {stop} are asked of an array of {place.shape[0]} rows")
+        array = np.empty((stop - start, *place.shape[1:]), dtype=place.dtype)
+        if array.size:
+            self._fill(array.data.cast("B"), place.start + start * place.row_bytes)
+        return array
+
+    def _fill(self, view: memoryview, position: int) -> None:
+        try:
+            while view:
+                if self._fd is None:
+                    with self._lock:
+                        self.file.seek(position)
+                        count = self.file.readinto(view)  # type: ignore[attr-defined]
+                else:
+                    count = os.preadv(self._fd, [view], position)
+                if not count:
+                    raise DamageError(f"{self.name}: the file is cut short; it ends before byte {position + 1}")
+                view, position = view[count:], position + count
+        except OSError as error:
+            raise StorageError(f"cannot read {self.name}: {explain(error)}") from error
