@@ -77,9 +77,8 @@ class BiLm(nn.Module):
 
     def reset_parameters(self, generator: torch.Generator | None = None) -> None:
         """Draws the initial values of the original training program for all parts."""
-        for module in self.modules():
-            if module is not self and hasattr(module, "reset_parameters"):
-                cast(Callable[..., None], module.reset_parameters)(generator)
+        for part in (self.token_encoder, *self.forward_layers, *self.backward_layers):
+            cast(Callable[..., None], part.reset_parameters)(generator)
 
 
 def build_bilm(
