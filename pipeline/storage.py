@@ -19,7 +19,7 @@ from typing import Any, BinaryIO, cast
 
 import fsspec
 
-from pipeline.errors import ConfigError, OutputInUseError, StorageError
+from pipeline.errors import ConfigError, OutputInUseError, PipelineError, StorageError
 from pipeline.schema import LOCK
 
 _TEMPORARY = ".tmp-"
@@ -68,7 +68,7 @@ class Folder:
 
     def exists(self, name: str) -> bool:
         """Whether there is a file of that name."""
-        with self._explained("look for", name):
+        with self.explained("look for", name):
             return self._path(name).is_file() if self.is_local else bool(self._fs.isfile(self._key(name)))
 
     def size(self, name: str) -> int:
@@ -77,7 +77,7 @@ class Folder:
         Raises:
             StorageError: There is no such file, or it cannot be reached.
         """
-        with self._explained("read", name):
+        with self.explained("read", name):
             return self._path(name).stat().st_size if self.is_local else int(self._fs.size(self._key(name)))
 
     def read_bytes(self, name: str) -> bytes:
@@ -86,7 +86,7 @@ class Folder:
         Raises:
             StorageError: It cannot be read.
         """
-        with self._explained("read", name):
+        with self.explained("read", name):
             return self._path(name).read_bytes() if self.is_local else bytes(self._fs.cat_file(self._key(name)))
 
     def open(self, name: str) -> BinaryIO:
@@ -95,7 +95,7 @@ class Folder:
         Raises:
             StorageError: It cannot be opened.
         """
-        with self._explained("read", name):
+        with self.explained("read", name):
             return self._path(name).open("rb") if self.is_local else cast(BinaryIO, self._fs.open(self._key(name)))
 
     def list(self, prefix: str) -> list[str]:
@@ -114,11 +114,11 @@ class Folder:
         """
         if self.is_local:
             with self.staged(name) as path:
-                with self._explained("write", name):
+                with self.explained("write", name):
                     path.write_bytes(data)
                 self.publish(path, name)
         else:
-            with self._explained("write", name):
+            with self.explained("write", name):
                 self._fs.pipe_file(self._key(name), data)
 
     def create_bytes(self, name: str, data: bytes) -> bool:
@@ -128,13 +128,13 @@ class Folder:
             StorageError: It cannot be written.
         """
         if not self.is_local:
-            with self._explained("create", name):
+            with self.explained("create", name):
                 try:
                     self._fs.pipe_file(self._key(name), data, mode="create")
                 except FileExistsError:
                     return False
                 return True
-        with self.staged(name) as path, self._explained("create", name):
+        with self.staged(name) as path, self.explained("create", name):
             path.write_bytes(data)
             _sync(path)
             try:
@@ -157,7 +157,7 @@ class Folder:
                 yield Path(folder) / Path(name_hint).name
             return
         target = self._path(name_hint)
-        with self._explained("write", name_hint):
+        with self.explained("write", name_hint):
             _make_folder(target.parent)
         path = target.with_name(f"{_TEMPORARY}{secrets.token_hex(6)}-{target.name}")
         try:
@@ -172,7 +172,7 @@ class Folder:
         Raises:
             StorageError: It cannot be written; nothing stands under the final name that did not before.
         """
-        with self._explained("write", name):
+        with self.explained("write", name):
             if self.is_local:
                 _sync(path)
                 os.replace(path, self._path(name))
@@ -182,7 +182,7 @@ class Folder:
 
     def remove(self, name: str) -> None:
         """Removes a file, if it exists."""
-        with self._explained("remove", name), contextlib.suppress(FileNotFoundError):
+        with self.explained("remove", name), contextlib.suppress(FileNotFoundError):
             if self.is_local:
                 self._path(name).unlink()
             else:
@@ -190,7 +190,7 @@ class Folder:
 
     def remove_all(self, prefix: str) -> None:
         """Removes a sub-folder and all in it, if it exists."""
-        with self._explained("remove", prefix), contextlib.suppress(FileNotFoundError):
+        with self.explained("remove", prefix), contextlib.suppress(FileNotFoundError):
             if self.is_local:
                 shutil.rmtree(self._path(prefix))
             else:
@@ -249,7 +249,7 @@ class Folder:
 
         root, path = Path(self._root), self._path(LOCK)
         while True:
-            with self._explained("lock", LOCK):
+            with self.explained("lock", LOCK):
                 _make_folder(root)
                 file = path.open("a+b")
             try:
@@ -266,7 +266,7 @@ class Folder:
                 break
             file.close()
         try:
-            with self._explained("lock", LOCK):
+            with self.explained("lock", LOCK):
                 file.truncate(0)
                 file.write(data)
                 file.flush()
@@ -280,7 +280,7 @@ class Folder:
 
     def _entries(self, sub_folder: str) -> Sequence[tuple[str, bool]]:
         """The names directly in a sub-folder, each with whether it is a file; sorted."""
-        with self._explained("list", sub_folder or "."), contextlib.suppress(FileNotFoundError):
+        with self.explained("list", sub_folder or "."), contextlib.suppress(FileNotFoundError):
             if self.is_local:
                 path = self._path(sub_folder) if sub_folder else Path(self._root)
                 return sorted((entry.name, entry.is_file()) for entry in os.scandir(path))
@@ -296,12 +296,13 @@ class Folder:
         return f"{self._root}/{_safe(name)}"
 
     @contextlib.contextmanager
-    def _explained(self, action: str, name: str) -> Iterator[None]:
+    def explained(self, action: str, name: str) -> Iterator[None]:
+        """Turns what goes wrong inside into a StorageError: could not `action` this file, and why."""
         # The clients of object stores raise errors of their own kinds.
         kinds: type[Exception] = OSError if self.is_local else Exception
         try:
             yield
-        except (ConfigError, StorageError):
+        except PipelineError:
             raise
         except kinds as error:
             raise StorageError(f"cannot {action} {self.url.rstrip('/')}/{name}: {explain(error)}") from error
