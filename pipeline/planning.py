@@ -12,10 +12,11 @@ from functools import cached_property
 from itertools import groupby
 from typing import Any, Self
 
-from pipeline.config import DumpConfig
+from pipeline.config import DumpConfig, StoreConfig
 from pipeline.corpus import corpus_tokenizer
 from pipeline.encoding import EncoderSpec
 from pipeline.errors import CorpusError, FingerprintError, OutputInUseError, StoreError
+from pipeline.forecast import Forecast
 from pipeline.formats.streams import InputFile
 from pipeline.scanning import CorpusScan, PlannedShard
 from pipeline.schema import FORMAT_VERSION, LOCK, MANIFEST, PLAN, TASKS, Column, task_name
@@ -53,6 +54,17 @@ class Plan:
     def tokens(self) -> int:
         """Tokens of all shards."""
         return sum(shard.tokens for shard in self.shards)
+
+    def bytes_of(self, numbers: Iterable[int]) -> int:
+        """About the bytes that the shards of these numbers, once written, add to the store."""
+        chosen = [self.shards[number] for number in numbers]
+        share = sum(shard.tokens + shard.sentences for shard in chosen) / max(1, self.tokens + self.sentences)
+        return Forecast.of(
+            chosen,
+            {"string_bytes": round(share * self.counts.get("string_bytes", 0))},
+            config=StoreConfig(**self.settings["store"]),
+            columns=[Column.from_json(column) for column in self.settings["columns"]],
+        ).store_bytes
 
     def to_json(self) -> bytes:
         """The contents of `plan.json`: the same for the same plan."""
