@@ -4,6 +4,7 @@ All lengths of a shard are known before the first vector is, so every row has it
 may come in any order, nothing is buffered, and a row costs one positioned write a column.
 """
 
+import io
 import os
 import threading
 from collections.abc import Mapping, Sequence
@@ -174,13 +175,14 @@ class PlacedReader:
     """Reads arrays at byte positions of an open file, from several threads or forked processes at once.
 
     Files of this machine are read with positioned reads: no shared cursor, no lock, and the result is an array of its
-    own, so reading a store larger than memory leaves nothing resident. Others are sought and read under a lock.
+    own, so reading a store larger than memory leaves nothing resident. Remote ones are sought and read under a lock.
     """
 
     def __init__(self, file: BinaryIO, *, name: str):
-        self.file = file
-        self.name = name
+        self._file = file
+        self._name = name
         self._lock = threading.Lock()
+        self._memory = file.getbuffer() if isinstance(file, io.BytesIO) else None
         try:
             self._fd: int | None = file.fileno()
         except OSError:
@@ -193,7 +195,7 @@ class PlacedReader:
             DamageError: The file ends before, or the rows are not within the array.
         """
         if not 0 <= start <= stop <= place.shape[0]:
-            raise DamageError(f"{self.name}: rows {start} to {stop} are asked of an array of {place.shape[0]} rows")
+            raise DamageError(f"{self._name}: rows {start} to {stop} are asked of an array of {place.shape[0]} rows")
         array = np.empty((stop - start, *place.shape[1:]), dtype=place.dtype)
         if array.size:
             self._fill(array.data.cast("B"), place.start + start * place.row_bytes)
@@ -202,14 +204,18 @@ class PlacedReader:
     def _fill(self, view: memoryview, position: int) -> None:
         try:
             while view:
-                if self._fd is None:
-                    with self._lock:
-                        self.file.seek(position)
-                        count = self.file.readinto(view)  # type: ignore[attr-defined]
-                else:
+                if self._memory is not None:
+                    piece = self._memory[position : position + len(view)]
+                    count = len(piece)
+                    view[:count] = piece
+                elif self._fd is not None:
                     count = os.preadv(self._fd, [view], position)
+                else:
+                    with self._lock:
+                        self._file.seek(position)
+                        count = self._file.readinto(view)  # type: ignore[attr-defined]
                 if not count:
-                    raise DamageError(f"{self.name}: the file is cut short; it ends before byte {position + 1}")
+                    raise DamageError(f"{self._name}: the file is cut short; it ends before byte {position + 1}")
                 view, position = view[count:], position + count
         except OSError as error:
-            raise StorageError(f"cannot read {self.name}: {explain(error)}") from error
+            raise StorageError(f"cannot read {self._name}: {explain(error)}") from error

@@ -121,7 +121,7 @@ def test_half_floats_equal_numpy_bit_by_bit(tmp_path: Path) -> None:
     edges = np.concatenate(
         [np.nextafter(np.float32(2.0**-n), np.float32(0), dtype=np.float32)[None] for n in range(25)]
     )
-    numbers = np.concatenate([numbers, edges, -edges, np.float32([0, -0.0, 6e-8, 65504]), np.zeros(346, np.float32)])
+    numbers = np.concatenate([numbers, edges, -edges, np.array([0, -0.0, 6e-8, 65504], np.float32), np.zeros(346, np.float32)])
     half = numbers.astype(np.float16).reshape(-1, 100)
     columns = (Column(name="token", width=100, layer=0, direction="none"),)
     for shard_format in FORMATS:

@@ -1,15 +1,24 @@
 """Shards and stores with known contents, made without a model."""
 
+import json
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.commit import commit
+from pipeline.config import StoreConfig
+from pipeline.manifest import Manifest
+from pipeline.planning import Plan
+from pipeline.receipts import Receipt, file_sha256, write_receipt
 from pipeline.records import Sentence
-from pipeline.schema import Column, ShardFormat, StoredDtype
+from pipeline.scanning import PlannedShard
+from pipeline.schema import FORMAT_VERSION, PLAN, Column, ShardFormat, StoredDtype, failures_name, shard_name
 from pipeline.shards import create_shard
+from pipeline.storage import Folder
 
 FORMATS: tuple[ShardFormat, ...] = ("hdf5", "parquet")
 
@@ -63,3 +72,77 @@ def write_shard(
                 for column in columns
             }
             writer.write(batch, values)
+
+
+def write_store(
+    folder: Folder,
+    shards: Sequence[Sequence[Sentence]],
+    *,
+    columns: Sequence[Column],
+    shard_format: ShardFormat = "hdf5",
+    dtype: StoredDtype = "float32",
+    layers: str = "all",
+    failed: Sequence[str] = (),
+) -> Manifest:
+    """Writes a complete store whose vectors are `features_of`, but for the sentences whose ids are listed as failed."""
+    plan = write_finished_shards(
+        folder, shards, columns=columns, shard_format=shard_format, dtype=dtype, layers=layers, failed=failed
+    )
+    return commit(folder, plan)
+
+
+def write_finished_shards(
+    folder: Folder,
+    shards: Sequence[Sequence[Sentence]],
+    *,
+    columns: Sequence[Column],
+    shard_format: ShardFormat = "hdf5",
+    dtype: StoredDtype = "float32",
+    layers: str = "all",
+    failed: Sequence[str] = (),
+) -> Plan:
+    """Writes what a dump leaves just before its last step: plan, shards, receipts and lists of failures."""
+    planned = [
+        PlannedShard(number=number, sentences=len(sentences), tokens=sum(len(s.tokens) for s in sentences))
+        for number, sentences in enumerate(shards)
+    ]
+    settings = {
+        "format_version": FORMAT_VERSION,
+        "inputs": [],
+        "store": asdict(StoreConfig(shard_format=shard_format, dtype=dtype, layers=layers)),
+        "columns": [column.to_json() for column in columns],
+    }
+    plan = Plan(settings=settings, shards=tuple(planned), counts={"blank_lines": 0})
+    folder.write_bytes(PLAN, plan.to_json())
+    for shard, sentences in zip(planned, shards, strict=True):
+        rows = [row for row, sentence in enumerate(sentences) if sentence.id in failed]
+        with folder.staged(shard_name(shard.number, "", shard_format)) as path:
+            write_shard(path, sentences, columns=columns, shard_format=shard_format, dtype=dtype, failed=rows)
+            digest, size = file_sha256(path), path.stat().st_size
+            folder.publish(path, shard_name(shard.number, digest, shard_format))
+        if rows:
+            lines = [json.dumps({"id": sentences[row].id, "reason": "made to fail"}) for row in rows]
+            folder.write_bytes(failures_name(shard.number), "".join(f"{line}\n" for line in lines).encode())
+        write_receipt(folder, make_receipt(plan, shard, sha256=digest, size=size, failed=len(rows)))
+    return plan
+
+
+def make_receipt(plan: Plan, shard: PlannedShard, *, sha256: str, size: int, failed: int = 0) -> Receipt:
+    """The receipt of a shard of `write_finished_shards`."""
+    return Receipt(
+        shard=shard.number,
+        fingerprint=plan.fingerprint,
+        file=shard_name(shard.number, sha256, plan.settings["store"]["shard_format"]),
+        sha256=sha256,
+        bytes=size,
+        sentences=shard.sentences,
+        tokens=shard.tokens,
+        failed=failed,
+        counts={"truncated_tokens": 1},
+        seconds=1.5,
+        encode_seconds=1.25,
+        host="here",
+        pid=17,
+        runtime={"device": "cpu"},
+        finished="2024-01-01T00:00:00+00:00",
+    )

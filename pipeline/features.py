@@ -1,0 +1,139 @@
+"""One sentence of a store, and which of its columns make up the published layers."""
+
+from collections.abc import Sequence
+from functools import cached_property
+from itertools import chain
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from pipeline.derivations import layer_columns
+from pipeline.errors import MissingColumnError
+from pipeline.manifest import Manifest
+from pipeline.records import Sentence
+from pipeline.schema import Column
+from pipeline.shards import ShardReader
+
+
+class Layout:
+    """The columns of a store, and the published layers that can be made of them."""
+
+    def __init__(self, manifest: Manifest, url: str):
+        self._url = url
+        self._columns = {column.name: column for column in manifest.columns}
+        self._chosen = manifest.settings.get("store", {}).get("layers", "all")
+        self._layers: dict[int, tuple[str, ...]] = {}
+        directions = {column.direction for column in manifest.columns}
+        if ("forward" in directions) == ("backward" in directions):
+            raw = [c for c in manifest.columns if c.layer is not None and c.derived is None and c.rows == "token"]
+            numbers = sorted({column.layer for column in raw if column.layer is not None})
+            self._layers = dict(zip(numbers, layer_columns(raw), strict=True))
+
+    def column(self, name: str) -> Column:
+        """A column by its name.
+
+        Raises:
+            MissingColumnError: The store does not hold it.
+        """
+        column = self._columns.get(name)
+        if column is None:
+            raise MissingColumnError(f"{self._url} has no column {name!r}; it has {', '.join(self._columns)}")
+        return column
+
+    def layers(self, only: Sequence[int] | None) -> list[tuple[str, ...]]:
+        """For each published layer asked for, the names of the columns that make it up side by side.
+
+        Args:
+            only: Layer numbers; None for all of the model, which a store written with fewer does not hold.
+
+        Raises:
+            MissingColumnError: The store does not hold them.
+        """
+        if only is None and self._chosen == "all" and self._layers:
+            return list(self._layers.values())
+        if only and all(number in self._layers for number in only):
+            return [self._layers[number] for number in only]
+        if not self._layers:
+            reason = "it does not have both directions of any"
+        elif only is None:
+            reason = f"it was written with the layers {self._chosen!r} alone"
+        else:
+            reason = (
+                f"it holds the layers {', '.join(map(str, self._layers))}, not {', '.join(map(str, only)) or 'none'}"
+            )
+        raise MissingColumnError(
+            f"{self._url} cannot give these layers: {reason}. Its columns are {', '.join(self._columns)}: "
+            "read them by name with column(name), or name layers that it holds with layers(only=...)"
+        )
+
+
+class Features:
+    """One sentence of a store; its vectors are read when they are asked for."""
+
+    def __init__(self, layout: Layout, shard: ShardReader, row: int):
+        self._layout = layout
+        self._shard = shard
+        self._row = row
+
+    @cached_property
+    def sentence(self) -> Sentence:
+        """The sentence with its id, text, tokens and origin."""
+        return self._shard.sentence(self._row)
+
+    @cached_property
+    def id(self) -> str:
+        """The id of the sentence."""
+        return self._shard.id(self._row)
+
+    @property
+    def tokens(self) -> tuple[str, ...]:
+        """The tokens, one for each row of a token column."""
+        return self.sentence.tokens
+
+    @property
+    def text(self) -> str | None:
+        """The sentence as it stood in the input; None where that gave tokens only."""
+        return self.sentence.text
+
+    @property
+    def source(self) -> str:
+        """The input file, relative to the corpus."""
+        return self.sentence.source
+
+    @property
+    def line(self) -> int:
+        """The 1-based line of the input file where the sentence starts."""
+        return self.sentence.line
+
+    def column(self, name: str, *, dtype: DTypeLike | None = None) -> NDArray[Any]:
+        """One column of the sentence, newly read: (tokens, width), or (width) for a sentence column.
+
+        Args:
+            name: One of `store.columns`.
+            dtype: The stored one by default.
+
+        Raises:
+            MissingColumnError: The store does not hold it.
+            DamageError: The shard is not as it was written.
+        """
+        self._layout.column(name)
+        vectors = self._shard.column(name, self._row)
+        return vectors if dtype is None else vectors.astype(dtype, copy=False)
+
+    def layers(self, *, only: Sequence[int] | None = None, dtype: DTypeLike | None = None) -> NDArray[Any]:
+        """The layers as published, (layers, tokens, 2 x width): forward beside backward, the token vector twice.
+
+        Args:
+            only: Layer numbers; 0 is the token vector. All of the model by default.
+            dtype: The stored one by default.
+
+        Raises:
+            MissingColumnError: The store does not hold them, such as one of a one-directional model or of some layers.
+            DamageError: The shard is not as it was written.
+        """
+        layers = self._layout.layers(only)
+        read = {name: self._shard.column(name, self._row) for name in dict.fromkeys(chain.from_iterable(layers))}
+        return np.stack(
+            [np.concatenate([read[name] for name in names], axis=1, dtype=dtype) for names in layers],
+        )

@@ -1,0 +1,239 @@
+"""Reading a feature store: by id, by position, in document order, or column by column.
+
+    store = FeatureStore.open("features/")
+    store["a.txt:3"].layers()           # (layers, tokens, 2 x width), as published
+
+Needs neither torch nor Beam. A store is small to pickle and opens its files anew in every process, so it can be handed
+to spawned and forked workers alike.
+"""
+
+import os
+import threading
+from bisect import bisect_right
+from collections import OrderedDict
+from collections.abc import Iterator
+from itertools import accumulate
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.errors import DamageError, FailedSentenceError, UnknownSentenceError
+from pipeline.features import Features, Layout
+from pipeline.index import Index
+from pipeline.manifest import Manifest
+from pipeline.schema import STATUS_FAILED
+from pipeline.shards import ShardReader, open_shard
+from pipeline.storage import Folder
+
+# Open files a store keeps; those of a Parquet shard hold a decoded row group as well.
+_OPEN_SHARDS = {"hdf5": 256, "parquet": 16}
+
+
+class FeatureStore:
+    """A complete store, opened for reading.
+
+    `len(store)` counts all sentences, failed ones included, since each keeps its place; iteration skips those and
+    `failed` counts them.
+
+    Attributes:
+        manifest: What the store holds.
+        columns: Its columns by name, in order.
+    """
+
+    _pid: int
+    _lock: threading.Lock
+    _opened_index: Index | None
+    _shards: OrderedDict[int, ShardReader]
+
+    def __init__(self, folder: Folder, manifest: Manifest, *, preload: bool):
+        self.manifest = manifest
+        self.columns = {column.name: column for column in manifest.columns}
+        self._folder = folder
+        self._layout = Layout(manifest, folder.url)
+        self._preload = preload
+        self._starts = [0, *accumulate(shard.sentences for shard in manifest.shards)]
+        self._reset()
+
+    @classmethod
+    def open(cls, url: str | os.PathLike[str], *, preload: bool = False) -> Self:
+        """The store at a path or URL.
+
+        Args:
+            url: The folder with the manifest.
+            preload: Reads every shard into memory now, each once. Without it, what is read is not kept.
+
+        Raises:
+            StoreError: There is no store, it is unfinished, or of a newer format.
+            DamageError: The manifest, or with `preload` a shard, is not as it was written.
+            StorageError: A file cannot be read.
+        """
+        folder = Folder(url)
+        store = cls(folder, Manifest.read(folder), preload=preload)
+        if preload:
+            for number in range(len(store.manifest.shards)):
+                store._shard(number)
+        return store
+
+    @property
+    def failed(self) -> int:
+        """Sentences that could not be encoded."""
+        return self.manifest.failed
+
+    def __len__(self) -> int:
+        return self.manifest.sentences
+
+    def __repr__(self) -> str:
+        return f"<FeatureStore {self._folder.url}: {len(self)} sentences, {self.manifest.tokens} tokens>"
+
+    def __contains__(self, sentence_id: object) -> bool:
+        return isinstance(sentence_id, str) and self._locate(sentence_id) is not None
+
+    def __getitem__(self, sentence_id: str) -> Features:
+        """The features of a sentence by its id.
+
+        Raises:
+            UnknownSentenceError: There is no such id.
+            FailedSentenceError: The sentence could not be encoded.
+        """
+        if not isinstance(sentence_id, str):
+            raise UnknownSentenceError(f"{sentence_id!r} is no id, ids are strings; by position use store.at(position)")
+        found = self._locate(sentence_id)
+        if found is None:
+            example = f"; ids look like {next(self.ids())!r}" if len(self) else ""
+            raise UnknownSentenceError(f"{self._folder.url} holds no sentence {sentence_id!r}{example}")
+        return self._features(*found)
+
+    def at(self, position: int) -> Features:
+        """The features of a sentence by its position in document order, from 0 or, if negative, from the end.
+
+        Raises:
+            UnknownSentenceError: The store is not that long.
+            FailedSentenceError: The sentence could not be encoded.
+        """
+        if not -len(self) <= position < len(self):
+            raise UnknownSentenceError(f"position {position} is not in a store of {len(self)} sentences")
+        position %= len(self)
+        shard = bisect_right(self._starts, position) - 1
+        return self._features(shard, position - self._starts[shard])
+
+    def __iter__(self) -> Iterator[Features]:
+        """The features of all sentences in document order, without the failed ones."""
+        for number in range(len(self.manifest.shards)):
+            shard = self._shard(number)
+            for row in np.flatnonzero(shard.status != STATUS_FAILED).tolist():
+                yield Features(self._layout, shard, row)
+
+    def ids(self) -> Iterator[str]:
+        """The ids of all sentences in document order, failed ones included."""
+        for number in range(len(self.manifest.shards)):
+            yield from self._shard(number).ids()
+
+    def find(self, text: str) -> list[str]:
+        """The ids of the sentences with exactly this text; of those stored without, with these tokens in a row.
+
+        Reads all texts of the store.
+        """
+        shards = (self._shard(number) for number in range(len(self.manifest.shards)))
+        return [shard.id(row) for shard in shards for row in shard.find(text)]
+
+    def column(self, name: str) -> Iterator[NDArray[Any]]:
+        """A column of the whole store, shard by shard: (tokens, width) each, or (sentences, width).
+
+        Failed sentences keep their rows, which are zero.
+
+        Raises:
+            MissingColumnError: The store does not hold it.
+        """
+        self._layout.column(name)
+        for number in range(len(self.manifest.shards)):
+            shard = self._shard(number)
+            yield shard.block(name, 0, len(shard))
+
+    def positions(self) -> NDArray[np.int64]:
+        """The positions of all sentences but the failed ones, in document order."""
+        parts = [np.arange(0, dtype=np.int64)]
+        for number, entry in enumerate(self.manifest.shards):
+            rows = np.flatnonzero(self._shard(number).status != STATUS_FAILED) if entry.failed else entry.sentences
+            parts.append(self._starts[number] + (np.arange(rows) if isinstance(rows, int) else rows))
+        return np.concatenate(parts)
+
+    def _locate(self, sentence_id: str) -> tuple[int, int] | None:
+        for shard, row in self._index().find(sentence_id):
+            if shard >= len(self.manifest.shards) or row >= self.manifest.shards[shard].sentences:
+                raise DamageError(f"{self._folder.url}: the index names row {row} of shard {shard}, which is not there")
+            if self._shard(shard).id(row) == sentence_id:
+                return shard, row
+        return None
+
+    def _features(self, number: int, row: int) -> Features:
+        shard = self._shard(number)
+        if shard.status[row] == STATUS_FAILED:
+            raise FailedSentenceError(
+                f"the sentence {shard.id(row)!r} could not be encoded and has no features; "
+                f"failures/{number:05d}.jsonl of the store says why"
+            )
+        return Features(self._layout, shard, row)
+
+    def _index(self) -> Index:
+        self._reset_after_fork()
+        if self._opened_index is None:
+            self._opened_index = Index(self._folder, sentences=len(self))
+        return self._opened_index
+
+    def _shard(self, number: int) -> ShardReader:
+        self._reset_after_fork()
+        with self._lock:
+            shard = self._shards.get(number)
+            if shard is None:
+                shard = self._shards[number] = self._open(number)
+                if not self._preload and len(self._shards) > _OPEN_SHARDS[self.manifest.shard_format]:
+                    self._shards.popitem(last=False)
+            else:
+                self._shards.move_to_end(number)
+            return shard
+
+    def _open(self, number: int) -> ShardReader:
+        entry = self.manifest.shards[number]
+        name = f"{self._folder.url}/{entry.file}"
+        if not self._folder.exists(entry.file):
+            raise DamageError(f"{name} is missing, though the manifest lists it")
+        size = self._folder.size(entry.file)
+        if size != entry.bytes:
+            raise DamageError(f"{name} has {size} bytes; the manifest says {entry.bytes}")
+        shard = open_shard(
+            self._folder.open(entry.file),
+            name=name,
+            shard_format=self.manifest.shard_format,
+            columns=self.manifest.columns,
+            dtype=self.manifest.dtype,
+            preload=self._preload,
+        )
+        if len(shard) != entry.sentences:
+            raise DamageError(f"{name} holds {len(shard)} sentences; the manifest says {entry.sentences}")
+        return shard
+
+    def _reset(self) -> None:
+        self._pid = os.getpid()
+        self._lock = threading.Lock()
+        self._opened_index = None
+        self._shards = OrderedDict()
+
+    def _reset_after_fork(self) -> None:
+        """A forked process shares file positions and locks with its parent, so it opens its own files.
+
+        What was preloaded is plain memory, which it keeps.
+        """
+        if self._pid != os.getpid():
+            shards = self._shards
+            self._reset()
+            if self._preload:
+                self._shards = shards
+
+    def __getstate__(self) -> dict[str, Any]:
+        kept = {"manifest", "columns", "_folder", "_layout", "_preload", "_starts"}
+        return {name: value for name, value in self.__dict__.items() if name in kept}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._reset()
