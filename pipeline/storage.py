@@ -19,6 +19,7 @@ from typing import Any, BinaryIO, cast
 
 import fsspec
 
+from pipeline import locking
 from pipeline.errors import ConfigError, OutputInUseError, PipelineError, StorageError
 from pipeline.schema import LOCK
 
@@ -232,8 +233,17 @@ class Folder:
         }
         data = json.dumps(holder).encode()
         if self.is_local:
-            with self._local_lock(data):
+            path = self._path(LOCK)
+            with self.explained("lock", LOCK):
+                try:
+                    file = locking.take(path, data)
+                except locking.LockHeldError as held:
+                    found = _holder(held.args[0])
+                    raise OutputInUseError(f"{self.url} is in use by {found}; wait for it, or stop it first") from None
+            try:
                 yield
+            finally:
+                locking.release(path, file)
             return
         if not self.create_bytes(LOCK, data):
             advice = f"if that job is dead, remove {self.url}/{LOCK} and run the same command again"
@@ -242,41 +252,6 @@ class Folder:
             yield
         finally:
             self.remove(LOCK)
-
-    @contextlib.contextmanager
-    def _local_lock(self, data: bytes) -> Iterator[None]:
-        import fcntl  # noqa: PLC0415 - only on POSIX, and reading a store needs no lock
-
-        root, path = Path(self._root), self._path(LOCK)
-        while True:
-            with self.explained("lock", LOCK):
-                _make_folder(root)
-                file = path.open("a+b")
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                file.seek(0)
-                found = file.read()
-                file.close()
-                raise OutputInUseError(
-                    f"{self.url} is in use by {_holder(found)}; wait for it, or stop it first"
-                ) from None
-            # The job before may have removed the file between our opening and locking it: then we hold nothing.
-            if path.exists() and os.path.samestat(os.fstat(file.fileno()), path.stat()):
-                break
-            file.close()
-        try:
-            with self.explained("lock", LOCK):
-                file.truncate(0)
-                file.write(data)
-                file.flush()
-            yield
-        finally:
-            with contextlib.suppress(OSError):
-                path.unlink()
-            file.close()
-            with contextlib.suppress(OSError):
-                root.rmdir()
 
     def _entries(self, sub_folder: str) -> Sequence[tuple[str, bool]]:
         """The names directly in a sub-folder, each with whether it is a file; sorted."""
