@@ -17,12 +17,16 @@ from pipeline.shards import ShardReader
 
 
 class Layout:
-    """The columns of a store, and the published layers that can be made of them."""
+    """The columns of a store, and the published layers that can be made of them.
+
+    Attributes:
+        chosen: The layers that the store was written with: `all`, or fewer.
+    """
 
     def __init__(self, manifest: Manifest, url: str):
         self._url = url
         self._columns = {column.name: column for column in manifest.columns}
-        self._chosen = manifest.settings.get("store", {}).get("layers", "all")
+        self.chosen = manifest.settings.get("store", {}).get("layers", "all")
         self._layers: dict[int, tuple[str, ...]] = {}
         directions = {column.direction for column in manifest.columns}
         if ("forward" in directions) == ("backward" in directions):
@@ -50,14 +54,14 @@ class Layout:
         Raises:
             MissingColumnError: The store does not hold them.
         """
-        if only is None and self._chosen == "all" and self._layers:
+        if only is None and self.chosen == "all" and self._layers:
             return list(self._layers.values())
         if only and all(number in self._layers for number in only):
             return [self._layers[number] for number in only]
         if not self._layers:
             reason = "it does not have both directions of any"
         elif only is None:
-            reason = f"it was written with the layers {self._chosen!r} alone"
+            reason = f"it was written with the layers {self.chosen!r} alone"
         else:
             reason = (
                 f"it holds the layers {', '.join(map(str, self._layers))}, not {', '.join(map(str, only)) or 'none'}"

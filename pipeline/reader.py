@@ -39,6 +39,7 @@ class FeatureStore:
     Attributes:
         manifest: What the store holds.
         columns: Its columns by name, in order.
+        layout: Which of them make up the published layers.
     """
 
     _pid: int
@@ -50,7 +51,7 @@ class FeatureStore:
         self.manifest = manifest
         self.columns = {column.name: column for column in manifest.columns}
         self._folder = folder
-        self._layout = Layout(manifest, folder.url)
+        self.layout = Layout(manifest, folder.url)
         self._preload = preload
         self._starts = [0, *accumulate(shard.sentences for shard in manifest.shards)]
         self._reset()
@@ -122,7 +123,7 @@ class FeatureStore:
         for number in range(len(self.manifest.shards)):
             shard = self._shard(number)
             for row in np.flatnonzero(shard.status != STATUS_FAILED).tolist():
-                yield Features(self._layout, shard, row)
+                yield Features(self.layout, shard, row)
 
     def ids(self) -> Iterator[str]:
         """The ids of all sentences in document order, failed ones included."""
@@ -145,18 +146,22 @@ class FeatureStore:
         Raises:
             MissingColumnError: The store does not hold it.
         """
-        self._layout.column(name)
+        self.layout.column(name)
         for number in range(len(self.manifest.shards)):
             shard = self._shard(number)
             yield shard.block(name, 0, len(shard))
 
+    def good_rows(self, shard: int) -> NDArray[np.int64]:
+        """The rows of a shard, by its number, whose sentences could be encoded."""
+        entry = self.manifest.shards[shard]
+        return (
+            np.flatnonzero(self._shard(shard).status != STATUS_FAILED) if entry.failed else np.arange(entry.sentences)
+        )
+
     def positions(self) -> NDArray[np.int64]:
-        """The positions of all sentences but the failed ones, in document order."""
-        parts = [np.arange(0, dtype=np.int64)]
-        for number, entry in enumerate(self.manifest.shards):
-            rows = np.flatnonzero(self._shard(number).status != STATUS_FAILED) if entry.failed else entry.sentences
-            parts.append(self._starts[number] + (np.arange(rows) if isinstance(rows, int) else rows))
-        return np.concatenate(parts)
+        """The positions of all sentences that could be encoded, in document order."""
+        numbers = range(len(self.manifest.shards))
+        return np.concatenate([np.arange(0), *(self._starts[number] + self.good_rows(number) for number in numbers)])
 
     def _locate(self, sentence_id: str) -> tuple[int, int] | None:
         for shard, row in self._index().find(sentence_id):
@@ -173,7 +178,7 @@ class FeatureStore:
                 f"the sentence {shard.id(row)!r} could not be encoded and has no features; "
                 f"failures/{number:05d}.jsonl of the store says why"
             )
-        return Features(self._layout, shard, row)
+        return Features(self.layout, shard, row)
 
     def _index(self) -> Index:
         self._reset_after_fork()
@@ -231,7 +236,7 @@ class FeatureStore:
                 self._shards = shards
 
     def __getstate__(self) -> dict[str, Any]:
-        kept = {"manifest", "columns", "_folder", "_layout", "_preload", "_starts"}
+        kept = {"manifest", "columns", "_folder", "layout", "_preload", "_starts"}
         return {name: value for name, value in self.__dict__.items() if name in kept}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

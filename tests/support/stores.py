@@ -1,7 +1,7 @@
 """Shards and stores with known contents, made without a model."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from pipeline.schema import FORMAT_VERSION, PLAN, Column, ShardFormat, StoredDty
 from pipeline.shards import create_shard
 from pipeline.storage import Folder
 
+Vectors = Callable[[Sentence, Column], NDArray[Any]]
 FORMATS: tuple[ShardFormat, ...] = ("hdf5", "parquet")
 
 
@@ -59,15 +60,17 @@ def write_shard(
     dtype: StoredDtype = "float32",
     batches: Sequence[Sequence[int]] | None = None,
     failed: Sequence[int] = (),
+    vectors: Vectors | None = None,
 ) -> None:
-    """Writes a shard whose vectors are `features_of`, in batches of rows in any order (one of all rows by default)."""
+    """Writes a shard of given vectors or `features_of`, in batches of rows in any order, by default in one."""
+    vectors = vectors or (lambda sentence, column: features_of(sentence, column, dtype))
     with create_shard(path, shard_format=shard_format, columns=columns, dtype=dtype, sentences=sentences) as writer:
         for row in failed:
             writer.fail(row)
         for batch in batches if batches is not None else [[row for row in range(len(sentences)) if row not in failed]]:
             values = {
                 column.name: np.concatenate(
-                    [np.empty((0, column.width), dtype), *(features_of(sentences[row], column, dtype) for row in batch)]
+                    [np.empty((0, column.width), dtype), *(vectors(sentences[row], column) for row in batch)]
                 )
                 for column in columns
             }
@@ -83,10 +86,18 @@ def write_store(
     dtype: StoredDtype = "float32",
     layers: str = "all",
     failed: Sequence[str] = (),
+    vectors: Vectors | None = None,
 ) -> Manifest:
-    """Writes a complete store whose vectors are `features_of`, but for the sentences whose ids are listed as failed."""
+    """Writes a complete store of given vectors or `features_of`; the sentences whose ids are listed have failed."""
     plan = write_finished_shards(
-        folder, shards, columns=columns, shard_format=shard_format, dtype=dtype, layers=layers, failed=failed
+        folder,
+        shards,
+        columns=columns,
+        shard_format=shard_format,
+        dtype=dtype,
+        layers=layers,
+        failed=failed,
+        vectors=vectors,
     )
     return commit(folder, plan)
 
@@ -100,6 +111,7 @@ def write_finished_shards(
     dtype: StoredDtype = "float32",
     layers: str = "all",
     failed: Sequence[str] = (),
+    vectors: Vectors | None = None,
 ) -> Plan:
     """Writes what a dump leaves just before its last step: plan, shards, receipts and lists of failures."""
     planned = [
@@ -117,7 +129,15 @@ def write_finished_shards(
     for shard, sentences in zip(planned, shards, strict=True):
         rows = [row for row, sentence in enumerate(sentences) if sentence.id in failed]
         with folder.staged(shard_name(shard.number, "", shard_format)) as path:
-            write_shard(path, sentences, columns=columns, shard_format=shard_format, dtype=dtype, failed=rows)
+            write_shard(
+                path,
+                sentences,
+                columns=columns,
+                shard_format=shard_format,
+                dtype=dtype,
+                failed=rows,
+                vectors=vectors,
+            )
             digest, size = file_sha256(path), path.stat().st_size
             folder.publish(path, shard_name(shard.number, digest, shard_format))
         if rows:
