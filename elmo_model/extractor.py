@@ -16,6 +16,7 @@ from elmo_model.kernels.select import KernelName, Precision, ready_layers
 from elmo_model.lstm import LstmState
 from elmo_model.packing import Packing, pack
 from elmo_model.token_cache import TokenVectors
+from elmo_model.token_encoder import TokenEncoder
 
 Sentence = Sequence[str]
 
@@ -72,7 +73,7 @@ class Extractor:
         carried_state: bool = False,
         cached_types: int = 65536,
     ) -> None:
-        self.device = _available(device)
+        self.device = available_device(device)
         self.columns = _chosen(bilm, columns)
         depth = max(column.layer for column in self.columns)
         wanted = {column.direction for column in self.columns}
@@ -101,7 +102,7 @@ class Extractor:
         Raises:
             TypeError: If a sentence is a string, or a token isn't one.
         """
-        _check(sentences)
+        check_sentences(sentences)
         begin, end = self._encoder.begin_sentence, self._encoder.end_sentence
         if self._carried is not None:
             read: Sequence[Sentence] = [[begin, *sentence, end] for sentence in sentences]
@@ -117,14 +118,7 @@ class Extractor:
                 inner = torch.from_numpy(_without_boundaries(lengths)).to(self.device)
                 found = {name: rows[inner] for name, rows in found.items()}
             arrays = {column.name: found[column.name].cpu().numpy() for column in self.columns}
-        return Features(columns=arrays, counts=self._counts(sentences))
-
-    def _counts(self, sentences: Sequence[Sentence]) -> dict[str, int]:
-        counts: Counter[str] = Counter()
-        for token, times in Counter(token for sentence in sentences for token in sentence).items():
-            for name, count in self._encoder.remarks(token).items():
-                counts[name] += count * times
-        return dict(counts)
+        return Features(columns=arrays, counts=count_remarks(self._encoder, sentences))
 
     def encode_stream(self, sentences: Iterable[Sentence], *, max_batch_tokens: int) -> Iterator[Features]:
         """The columns of consecutive batches of at most `max_batch_tokens` tokens, made as they are taken.
@@ -134,7 +128,7 @@ class Extractor:
         batch: list[Sentence] = []
         tokens = 0
         for sentence in sentences:
-            _check([sentence])
+            check_sentences([sentence])
             if batch and tokens + len(sentence) > max_batch_tokens:
                 yield self.encode(batch)
                 batch, tokens = [], 0
@@ -201,7 +195,21 @@ class Extractor:
         return [states for _, states in layers]
 
 
-def _available(device: str) -> torch.device:
+def count_remarks(encoder: TokenEncoder, sentences: Sequence[Sentence]) -> dict[str, int]:
+    """The sums, over all tokens, of what the encoder remarks; those that are 0 are left out."""
+    counts: Counter[str] = Counter()
+    for token, times in Counter(token for sentence in sentences for token in sentence).items():
+        for name, count in encoder.remarks(token).items():
+            counts[name] += count * times
+    return dict(counts)
+
+
+def available_device(device: str) -> torch.device:
+    """The device of that name, which is there.
+
+    Raises:
+        DeviceError: If it isn't, or no device that is supported is called so.
+    """
     try:
         found = torch.device(device)
     except RuntimeError:
@@ -225,7 +233,12 @@ def _chosen(bilm: BiLm, names: Sequence[str] | None) -> tuple[ModelColumn, ...]:
     return tuple(column for column in offered if column.name in names)
 
 
-def _check(sentences: Sequence[Sentence]) -> None:
+def check_sentences(sentences: Sequence[Sentence]) -> None:
+    """Refuses strings where lists of tokens are wanted.
+
+    Raises:
+        TypeError: If a sentence is a string, or a token isn't one.
+    """
     hint = "give lists of tokens, such as [['the', 'cat'], ['sat']]"
     if isinstance(sentences, str):
         raise TypeError(f"the sentences are one string, {sentences[:40]!r}; {hint}")

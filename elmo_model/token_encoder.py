@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from elmo_model import characters
-from elmo_model.options import TRAINING_CHARACTERS, CharCnnOptions
+from elmo_model.options import TRAINING_CHARACTERS, Activation, CharCnnOptions
 from elmo_model.vocabulary import Vocabulary
 
 _Module = TypeVar("_Module", bound=nn.Module)
@@ -63,13 +63,13 @@ class CharacterTokenEncoder(TokenEncoder):
         # Row k is the character of id k + 1; id 0, "no token", is no character and has the zero vector.
         self.char_embed = nn.Parameter(torch.zeros(TRAINING_CHARACTERS, options.embedding_dim))
         self.convolutions = nn.ModuleList(
-            _zeroed(nn.Conv1d(options.embedding_dim, count, bank_width, device="meta"))
+            zeroed(nn.Conv1d(options.embedding_dim, count, bank_width, device="meta"))
             for bank_width, count in options.filters
         )
         self.highways = nn.ModuleList(Highway(options.n_filters) for _ in range(options.n_highway))
         self.projection: nn.Linear | None = None
         if options.n_filters != width if project is None else project:
-            self.projection = _zeroed(nn.Linear(options.n_filters, width, device="meta"))
+            self.projection = zeroed(nn.Linear(options.n_filters, width, device="meta"))
 
     def token_ids(self, tokens: Sequence[str]) -> NDArray[np.int32]:
         """The character rows of the tokens, int32 (tokens, characters)."""
@@ -88,13 +88,8 @@ class CharacterTokenEncoder(TokenEncoder):
 
     def forward(self, ids: Tensor) -> Tensor:
         """Token vectors, float32 (tokens, p), of shifted character ids (tokens, characters)."""
-        embedded = F.embedding(ids, F.pad(self.char_embed, (0, 0, 1, 0))).transpose(1, 2)
-        activation = torch.relu if self.options.activation == "relu" else torch.tanh
-        # The maximum is taken first: all positions of the row take part, those of the padding too.
-        banks = [activation(convolution(embedded).amax(dim=2)) for convolution in self.convolutions]
-        vectors = torch.cat(banks, dim=1)
-        for highway in self.highways:
-            vectors = highway(vectors)
+        embedded = F.embedding(ids, F.pad(self.char_embed, (0, 0, 1, 0)))
+        vectors = convolve(embedded, self.convolutions, self.highways, activation=self.options.activation)
         return vectors if self.projection is None else self.projection(vectors)
 
     @torch.no_grad()
@@ -116,13 +111,34 @@ class CharacterTokenEncoder(TokenEncoder):
             self.projection.bias.zero_()
 
 
+def convolve(
+    embedded: Tensor, convolutions: nn.ModuleList, highways: nn.ModuleList, *, activation: Activation
+) -> Tensor:
+    """What the filters find in words, through the highways: float32 (tokens, filters).
+
+    The maximum is taken before the activation, over all positions of the row, those of the padding too.
+
+    Args:
+        embedded: Character vectors (tokens, characters, d).
+        convolutions: One Conv1d for each filter bank.
+        highways: `Highway` layers.
+        activation: Applied after the maximum.
+    """
+    activate = torch.relu if activation == "relu" else torch.tanh
+    characters_last = embedded.transpose(1, 2)
+    vectors = torch.cat([activate(bank(characters_last).amax(dim=2)) for bank in convolutions], dim=1)
+    for highway in highways:
+        vectors = highway(vectors)
+    return vectors
+
+
 class Highway(nn.Module):
     """A layer that mixes its input with a transformed copy of it, by a learned gate; width in is width out."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
-        self.gate = _zeroed(nn.Linear(width, width, device="meta"))
-        self.transform = _zeroed(nn.Linear(width, width, device="meta"))
+        self.gate = zeroed(nn.Linear(width, width, device="meta"))
+        self.transform = zeroed(nn.Linear(width, width, device="meta"))
 
     def forward(self, vectors: Tensor) -> Tensor:
         """Vectors (tokens, filters) to vectors of the same shape; the gate opens the transform, always a relu."""
@@ -167,7 +183,7 @@ class WordTokenEncoder(TokenEncoder):
         self.embedding.uniform_(-1.0, 1.0, generator=generator)
 
 
-def _zeroed(module: _Module) -> _Module:
+def zeroed(module: _Module) -> _Module:
     """The module, made without storage, with all parameters zero: they are about to be read from a file, or reset."""
     module.to_empty(device="cpu")
     for parameter in module.parameters():

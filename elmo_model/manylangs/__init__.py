@@ -1,0 +1,1 @@
+"""Models of ELMoForManyLangs: their folders, dictionaries and pickles, read into the biLM of this package."""
