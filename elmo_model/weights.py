@@ -1,8 +1,4 @@
-"""Reading and writing models in the original layout: options as JSON, weights as HDF5.
-
-A weight file is never trusted: only plain arrays of the expected shapes are read, links to other files aren't followed,
-and every value must be finite.
-"""
+"""Reading and writing models in the original layout: options as JSON, weights as HDF5."""
 
 import hashlib
 import json
@@ -15,7 +11,6 @@ from typing import Any, Literal
 import h5py
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from elmo_model.bilm import BiLm, build_bilm
 from elmo_model.errors import VocabularyError, WeightsError
@@ -23,10 +18,10 @@ from elmo_model.model_folder import ModelFiles
 from elmo_model.options import ElmoOptions, read_options
 from elmo_model.token_encoder import WordTokenEncoder
 from elmo_model.vocabulary import Vocabulary
+from elmo_model.weight_file import damage_named, find_array, open_weights, read_array
 from elmo_model.weight_table import StoredArray, stored_arrays
 
 _TOP_LEVEL = ("char_embed", "embedding", "CNN", "RNN", "RNN_0", "RNN_1")
-_HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
 
 
 def read_bilm(model: str | Path | ModelFiles) -> BiLm:
@@ -40,7 +35,7 @@ def read_bilm(model: str | Path | ModelFiles) -> BiLm:
     source = _Source(model)
     with source.open() as file:
         for array in source.arrays(file):
-            _dataset(file, array)  # all shapes first: what strange options ask for must not be allocated
+            find_array(file, array)  # all shapes first: what strange options ask for must not be allocated
         bilm = build_bilm(
             source.options,
             vocabulary=source.vocabulary,
@@ -49,7 +44,7 @@ def read_bilm(model: str | Path | ModelFiles) -> BiLm:
         )
         parameters = dict(bilm.named_parameters())
         for array in source.arrays(file):
-            values = torch.from_numpy(_read(file, array))
+            values = torch.from_numpy(read_array(file, array))
             with torch.no_grad():
                 parameters[array.parameter].copy_(array.to_parameter(values))
     return bilm.eval().requires_grad_(False)
@@ -73,7 +68,7 @@ def model_digest(model: str | Path | ModelFiles) -> str:
     with source.open() as file:
         for array in source.arrays(file):
             digest.update(f"\n{array.parameter} {array.shape}\n".encode())
-            digest.update(_read(file, array).astype("<f4", copy=False).data)
+            digest.update(read_array(file, array).astype("<f4", copy=False).data)
     return digest.hexdigest()
 
 
@@ -148,18 +143,8 @@ class _Source:
 
     @contextmanager
     def open(self) -> Iterator[h5py.File]:
-        path = self.files.weights
-        try:
-            with open(path, "rb") as raw:
-                start = raw.read(len(_HDF5_SIGNATURE))
-        except OSError as error:
-            raise WeightsError(f"{path}: can't be read: {error.strerror}") from None
-        if start != _HDF5_SIGNATURE:
-            raise WeightsError(f"{path}: not an HDF5 file, or incomplete or corrupt: it starts with {start!r}")
-        with _damage_named(path):
-            file = h5py.File(path, "r")
-        with file:
-            with _damage_named(path):
+        with open_weights(self.files.weights) as file:
+            with damage_named(self.files.weights):
                 self._check_kind(file)
             yield file
 
@@ -193,56 +178,3 @@ class _Source:
         return any(
             name in file for array in with_projection if array.parameter.endswith("projection") for name in array.names
         )
-
-
-def _read(file: h5py.File, array: StoredArray) -> NDArray[np.float32]:
-    """The array as float32, contiguous, checked for kind, shape and finite values."""
-    dataset = _dataset(file, array)
-    with _damage_named(file.filename), np.errstate(over="ignore"):
-        values: NDArray[np.float32] = np.ascontiguousarray(dataset[()], dtype=np.float32)
-    finite = np.isfinite(values)
-    if not finite.all():
-        count = int(values.size - finite.sum())
-        raise WeightsError(
-            f"{file.filename}: array {dataset.name[1:]!r} holds {count} values of {values.size} that aren't finite"
-        )
-    return values
-
-
-def _dataset(file: h5py.File, array: StoredArray) -> h5py.Dataset:
-    with _damage_named(file.filename):
-        name = next((name for name in array.names if _is_plain(file, name)), None)
-        if name is None:
-            raise WeightsError(
-                f"{file.filename}: array {' or '.join(map(repr, array.names))} is missing; "
-                f"by the options it has shape {array.shape}"
-            )
-        dataset = file[name]
-        if not isinstance(dataset, h5py.Dataset) or dataset.is_virtual or dataset.external:
-            raise WeightsError(f"{file.filename}: {name!r} must be an array stored in this file")
-        if dataset.dtype.kind != "f":
-            raise WeightsError(f"{file.filename}: array {name!r} is of type {dataset.dtype}; weights are floats")
-        if dataset.shape != array.shape:
-            raise WeightsError(
-                f"{file.filename}: array {name!r} has shape {dataset.shape}, but by the options {array.shape}"
-            )
-        return dataset
-
-
-@contextmanager
-def _damage_named(path: Path | str) -> Iterator[None]:
-    """Turns what the HDF5 library says of a damaged file into one line."""
-    try:
-        yield
-    except (OSError, RuntimeError, KeyError, ValueError) as error:
-        raise WeightsError(f"{path}: incomplete or corrupt: {' '.join(str(error).split())}") from None
-
-
-def _is_plain(file: h5py.File, name: str) -> bool:
-    """Whether the path exists without soft or external links, which could lead outside the file."""
-    group: Any = file
-    for part in name.split("/"):
-        if not isinstance(group, h5py.Group) or not isinstance(group.get(part, getlink=True), h5py.HardLink):
-            return False
-        group = group[part]
-    return True
