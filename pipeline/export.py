@@ -66,8 +66,8 @@ def convert(
     if store.failed and not skip_failed:
         first = next(position for position in range(len(store)) if position >= len(good) or good[position] != position)
         raise FailedSentenceError(
-            f"{url} has {store.failed} failed sentences, the first at position {first}; the layout has no place for them: "
-            "allow for leaving them out, or dump the corpus anew"
+            f"{url} has {store.failed} failed sentences, the first at position {first}, and {layout} files have no "
+            "place for them; allow for leaving them out, or dump the corpus anew"
         )
     target = Folder(out.absolute().parent)
     with target.staged(out.name) as path:

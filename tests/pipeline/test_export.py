@@ -108,7 +108,7 @@ def test_stores_of_top_and_average_give_the_same_as_those_of_all_layers(tmp_path
     )
     for layers in ("top", "average"):
         for name in ("all", layers):
-            convert(tmp_path / name, tmp_path / f"{layers}-{name}.hdf5", layers=layers)  # type: ignore[arg-type]
+            convert(tmp_path / name, tmp_path / f"{layers}-{name}.hdf5", layers=layers)
         assert described(tmp_path / f"{layers}-all.hdf5") == described(tmp_path / f"{layers}-{layers}.hdf5")
         with h5py.File(tmp_path / f"{layers}-all.hdf5") as one, h5py.File(tmp_path / f"{layers}-{layers}.hdf5") as two:
             for number in range(3):
