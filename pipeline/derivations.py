@@ -32,7 +32,8 @@ class Selection:
         total = np.concatenate([computed[name] for name in layers[0]], axis=1)
         for names in layers[1:]:
             total += np.concatenate([computed[name] for name in names], axis=1)
-        return {self.stored[0].name: total / np.float32(len(layers))}
+        total /= np.float32(len(layers))
+        return {self.stored[0].name: total}
 
 
 def layer_columns(columns: Sequence[Column]) -> list[tuple[str, ...]]:

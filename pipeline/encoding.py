@@ -7,6 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.config import Precision
 from pipeline.schema import Column
 
 
@@ -66,7 +67,7 @@ class EncoderFactory(Protocol):
         """What the encoder gives, without loading weights into memory."""
         ...
 
-    def load(self, *, columns: Sequence[str], device: str, precision: str, carried_state: bool) -> Encoder:
+    def load(self, *, columns: Sequence[str], device: str, precision: Precision, carried_state: bool) -> Encoder:
         """The loaded model, computing only the raw columns named; once per process.
 
         Raises:

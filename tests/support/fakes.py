@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pipeline.config import Precision
 from pipeline.encoding import Encoded, EncoderSpec
 from pipeline.errors import DeviceLostError, EncoderOutOfMemoryError
 from pipeline.schema import Column
@@ -74,7 +75,7 @@ class FakeEncoderFactory:
     def describe(self) -> EncoderSpec:
         return EncoderSpec(family="fake", columns=COLUMNS, model_digest=f"fake{self.seed}")
 
-    def load(self, *, columns: Sequence[str], device: str, precision: str, carried_state: bool) -> FakeEncoder:
+    def load(self, *, columns: Sequence[str], device: str, precision: Precision, carried_state: bool) -> FakeEncoder:
         if self.load_log is not None:
             with open(self.load_log, "a", encoding="utf-8") as log:
                 log.write("loaded\n")

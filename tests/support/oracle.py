@@ -1,15 +1,19 @@
 """The biLM once more, in float64 numpy and one token at a time, written from the file format's description alone.
 
-It shares no code with the package, and is slow and literal on purpose.
+It shares no code with the package (which only writes the files that `Oracle.of` reads), and is slow and literal on purpose.
 """
 
 import json
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import h5py
 import numpy as np
 from numpy.typing import NDArray
+
+from elmo_model.bilm import BiLm
+from elmo_model.weights import write_bilm
 
 Array = NDArray[np.float64]
 State = tuple[Array, Array]
@@ -25,6 +29,13 @@ class Oracle:
             file.visititems(self._take)
         self.words = (folder / "vocab.txt").read_text().split() if (folder / "vocab.txt").exists() else []
         self.directions = (0, 1) if self.options.get("bidirectional", True) else (0,)
+
+    @classmethod
+    def of(cls, bilm: BiLm) -> "Oracle":
+        """The oracle of a model in memory, through the files it is written to."""
+        with tempfile.TemporaryDirectory() as folder:
+            write_bilm(bilm, folder)
+            return cls(Path(folder))
 
     def _take(self, name: str, node: Any) -> None:
         if isinstance(node, h5py.Dataset):

@@ -1,0 +1,204 @@
+"""`elmo dump`: a folder of text into a verified feature store; the same command again resumes."""
+
+import json
+import time
+from dataclasses import asdict
+from typing import get_args
+
+import click
+
+from elmo_model.kernels.select import KernelName
+from jobs.encoders.detect import encoder_factory
+from jobs.progress import readable_bytes
+from jobs.run_dump import DumpOptions, run_dump
+from jobs.runners import RunnerConfig, threads_per_worker
+from pipeline.config import (
+    BlankLines,
+    CorpusConfig,
+    Device,
+    DumpConfig,
+    EncodeConfig,
+    InputFormat,
+    Precision,
+    StoreConfig,
+)
+from pipeline.derivations import NAMED_CHOICES, select_columns
+from pipeline.encoding import EncoderFactory
+from pipeline.forecast import forecast
+from pipeline.inputs import list_inputs
+from pipeline.manifest import Manifest
+from pipeline.receipts import read_receipt
+from pipeline.schema import FAILURES, ShardFormat, StoredDtype
+from pipeline.storage import Folder
+from pipeline.tokenizers import TOKENIZER_NAMES
+
+EXIT_WITH_FAILURES = 3
+
+
+@click.command()
+@click.argument("inputs", nargs=-1, required=True)
+@click.argument("output")
+@click.option("--model", required=True, help="Folder of the model.")
+@click.option(
+    "--format",
+    "shard_format",
+    type=click.Choice(get_args(ShardFormat)),
+    default=StoreConfig.shard_format,
+    show_default=True,
+    help="Of the shards.",
+)
+@click.option(
+    "--dtype",
+    type=click.Choice(get_args(StoredDtype)),
+    default=StoreConfig.dtype,
+    show_default=True,
+    help="Of the stored features.",
+)
+@click.option(
+    "--layers",
+    default=StoreConfig.layers,
+    show_default=True,
+    help=f"What is stored: {', '.join(NAMED_CHOICES)}, or layer numbers such as 0,2.",
+)
+@click.option(
+    "--precision",
+    type=click.Choice(get_args(Precision)),
+    default=EncodeConfig.precision,
+    show_default=True,
+    help="Of the computation.",
+)
+@click.option(
+    "--device",
+    type=click.Choice(get_args(Device)),
+    default=EncodeConfig.device,
+    show_default=True,
+    help="auto takes CUDA where it works; the result says what was taken.",
+)
+@click.option(
+    "--input-format",
+    type=click.Choice(get_args(InputFormat)),
+    default=CorpusConfig.input_format,
+    show_default=True,
+    help="auto goes by the file names.",
+)
+@click.option("--glob", default=CorpusConfig.glob, show_default=True, help="Which files of a folder are read.")
+@click.option("--encoding", default=CorpusConfig.encoding, show_default=True, help="Of the text files.")
+@click.option(
+    "--tokenizer",
+    type=click.Choice(TOKENIZER_NAMES),
+    default=CorpusConfig.tokenizer,
+    show_default=True,
+    help="whitespace takes a line as one tokenised sentence.",
+)
+@click.option("--skip-empty", "blank_lines", flag_value="skip", help="Leave blank lines out; else they are sentences.")
+@click.option("--strict", "blank_lines", flag_value="refuse", help="Refuse blank lines, naming file and line.")
+@click.option(
+    "--batch-tokens", default=EncodeConfig.batch_tokens, show_default=True, help="Most padded tokens in a batch."
+)
+@click.option("--shard-tokens", default=StoreConfig.shard_tokens, show_default=True, help="Tokens in a shard, about.")
+@click.option(
+    "--carried-state",
+    "batch_sentences",
+    type=int,
+    metavar="SENTENCES",
+    help="As the original tools did: state carried over batches of so many sentences in file order.",
+)
+@click.option(
+    "--kernel",
+    type=click.Choice(get_args(KernelName)),
+    default="auto",
+    show_default=True,
+    help="How LSTMs are computed.",
+)
+@click.option("--workers", default=RunnerConfig.workers, show_default=True, help="Processes on this machine.")
+@click.option(
+    "--max-failures", default=DumpOptions.max_failures, show_default=True, help="Failed sentences to go on after."
+)
+@click.option("--fresh", is_flag=True, help="Remove an earlier dump from the output first.")
+@click.option("--force", is_flag=True, help="Go on although the disk has too little room.")
+@click.option("--dry-run", is_flag=True, help="Print settings, counts and sizes; write nothing.")
+def dump(
+    inputs: tuple[str, ...],
+    output: str,
+    model: str,
+    shard_format: ShardFormat,
+    dtype: StoredDtype,
+    layers: str,
+    precision: Precision,
+    device: Device,
+    input_format: InputFormat,
+    glob: str,
+    encoding: str,
+    tokenizer: str,
+    blank_lines: BlankLines | None,
+    batch_tokens: int,
+    shard_tokens: int,
+    batch_sentences: int | None,
+    kernel: KernelName,
+    workers: int,
+    max_failures: int,
+    fresh: bool,
+    force: bool,
+    dry_run: bool,
+) -> int:
+    """Compute the features of INPUTS (files, folders, patterns, - for standard input) into the store OUTPUT.
+
+    The same command again resumes where the last one stopped. Exit code 3: complete, but some sentences failed.
+    """
+    config = DumpConfig(
+        corpus=CorpusConfig(
+            input_format=input_format,
+            glob=glob,
+            encoding=encoding,
+            tokenizer=tokenizer,
+            blank_lines=blank_lines or CorpusConfig.blank_lines,
+        ),
+        encode=EncodeConfig(
+            batch_tokens=batch_tokens,
+            carried_state=batch_sentences is not None,
+            batch_sentences=batch_sentences,
+            precision=precision,
+            device=device,
+        ),
+        store=StoreConfig(shard_format=shard_format, dtype=dtype, layers=layers, shard_tokens=shard_tokens),
+    )
+    runner = RunnerConfig(workers=workers)
+    encoder = encoder_factory(model, kernel=kernel, threads=threads_per_worker(runner))
+    if dry_run:
+        _print_forecast(inputs, output, encoder, config)
+        return 0
+    started = time.monotonic()
+    options = DumpOptions(runner=runner, fresh=fresh, force=force, max_failures=max_failures)
+    manifest = run_dump(inputs, output, encoder=encoder, config=config, options=options)
+    _print_result(Folder(output), manifest, time.monotonic() - started)
+    return EXIT_WITH_FAILURES if manifest.failed else 0
+
+
+def _print_forecast(inputs: tuple[str, ...], output: str, encoder: EncoderFactory, config: DumpConfig) -> None:
+    folder = Folder(output)
+    selection = select_columns(encoder.describe().columns, config.store.layers)
+    files = list_inputs(inputs, config.corpus, output=folder)
+    found = forecast(files, config=config, columns=selection.stored)
+    click.echo(json.dumps(asdict(config), indent=1))
+    click.echo(f"columns: {', '.join(f'{column.name} ({column.width})' for column in selection.stored)}")
+    click.echo(f"{found.sentences:,} sentences, {found.tokens:,} tokens, {found.shards} shards from {len(files)} files")
+    click.echo(f"{found.vector_bytes:,} bytes of vectors, the store about {readable_bytes(found.store_bytes)}")
+    free = folder.free_bytes()
+    if free is not None:
+        click.echo(f"{readable_bytes(free)} free at {output}")
+
+
+def _print_result(folder: Folder, manifest: Manifest, seconds: float) -> None:
+    size = sum(shard.bytes for shard in manifest.shards) + manifest.index_bytes
+    click.echo(
+        f"{folder.url}: {manifest.sentences:,} sentences, {manifest.tokens:,} tokens, {len(manifest.shards)} shards, "
+        f"{readable_bytes(size)}, in {seconds:.1f} s"
+    )
+    for name, count in sorted(manifest.counts.items()):
+        if count and name != "string_bytes":
+            click.echo(f"  {name.replace('_', ' ')}: {count:,}")
+    if manifest.shards:
+        runtime = read_receipt(folder, len(manifest.shards) - 1).runtime
+        click.echo("  computed with " + ", ".join(f"{name} {value}" for name, value in runtime.items()))
+    if manifest.failed:
+        click.echo(f"  failed sentences: {manifest.failed:,}; the reasons are in {folder.url}/{FAILURES}", err=True)

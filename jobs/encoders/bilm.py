@@ -1,0 +1,100 @@
+"""The biLM of the original ELMo, shown to the pipeline as an encoder."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+
+import torch
+
+from elmo_model.columns import model_columns
+from elmo_model.errors import DeviceError
+from elmo_model.extractor import Extractor
+from elmo_model.kernels.select import KernelName
+from elmo_model.model_folder import ModelFiles
+from elmo_model.options import read_options
+from elmo_model.weights import model_digest, read_bilm
+from jobs.encoders.devices import available_device, translated_errors
+from pipeline.config import Precision, check_choice
+from pipeline.encoding import Encoded, EncoderSpec
+from pipeline.errors import ConfigError
+from pipeline.schema import Column, Direction
+
+NUMERICS_VERSION = 1
+
+_DIRECTIONS: dict[str | None, Direction] = {None: "none", "forward": "forward", "backward": "backward"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class BiLmEncoderFactory:
+    """A model folder in the original layout, as an encoder.
+
+    Attributes:
+        model: The folder.
+        kernel: How LSTMs are computed; recorded in receipts.
+        threads: Cores that one process computes with.
+    """
+
+    model: str
+    kernel: KernelName = "auto"
+    threads: int = 1
+
+    def __post_init__(self) -> None:
+        check_choice("kernel", self.kernel, KernelName)
+
+    def describe(self) -> EncoderSpec:
+        """The columns by the options and the digest of the weights; reads the files once, keeps nothing."""
+        files = ModelFiles.find(self.model)
+        columns = tuple(
+            Column(
+                name=column.name,
+                width=column.width,
+                layer=column.layer,
+                direction=_DIRECTIONS[column.direction],
+            )
+            for column in model_columns(read_options(files.options))
+        )
+        return EncoderSpec(
+            family="elmo",
+            columns=columns,
+            model_digest=model_digest(files),
+            numerics={"version": NUMERICS_VERSION},
+        )
+
+    def load(self, *, columns: Sequence[str], device: str, precision: Precision, carried_state: bool) -> "BiLmEncoder":
+        """The loaded model on the device."""
+        torch.set_num_threads(self.threads)
+        try:
+            extractor = Extractor(
+                read_bilm(self.model),
+                columns=columns,
+                device=available_device(device),
+                precision=precision,
+                kernel=self.kernel,
+                carried_state=carried_state,
+            )
+        except DeviceError as error:
+            raise ConfigError(str(error)) from None
+        return BiLmEncoder(extractor)
+
+
+class BiLmEncoder:
+    """An `Extractor` with the errors and names of the pipeline."""
+
+    def __init__(self, extractor: Extractor) -> None:
+        self._extractor = extractor
+
+    @property
+    def runtime(self) -> Mapping[str, str]:
+        """Device, kernel and why, threads, torch version."""
+        return {
+            "device": str(self._extractor.device),
+            "kernel": self._extractor.kernel,
+            "threads": str(torch.get_num_threads()),
+            "torch": version("torch"),
+        }
+
+    def encode(self, sentences: Sequence[Sequence[str]]) -> Encoded:
+        """The features of the sentences, in the order given."""
+        with translated_errors():
+            features = self._extractor.encode(sentences)
+        return Encoded(columns=features.columns, counts=features.counts)
