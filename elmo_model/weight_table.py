@@ -43,10 +43,15 @@ def stored_arrays(
     if options.char_cnn is not None:
         yield from _character_arrays(options.char_cnn, width=width, project=project_tokens)
     elif n_words is not None:
-        yield _as_it_is("embedding", (n_words, width), "token_encoder.embedding")
+        yield word_array(n_words, width)
     for number, direction in enumerate(options.directions):
         scope = f"RNN_{number}/" if options.bidirectional else ""
         yield from _lstm_arrays(options, scope, direction, project=project_states)
+
+
+def word_array(n_words: int, width: int) -> StoredArray:
+    """The table of word vectors."""
+    return _as_it_is("embedding", (n_words, width), "token_encoder.embedding")
 
 
 def _character_arrays(options: CharCnnOptions, *, width: int, project: bool) -> Iterator[StoredArray]:
