@@ -69,7 +69,7 @@ class CharacterTokenEncoder(TokenEncoder):
         self.highways = nn.ModuleList(Highway(options.n_filters) for _ in range(options.n_highway))
         self.projection: nn.Linear | None = None
         if options.n_filters != width if project is None else project:
-            self.projection = zeroed(nn.Linear(options.n_filters, width, device="meta"))
+            self.projection = zeroed(RowwiseLinear(options.n_filters, width, device="meta"))
 
     def token_ids(self, tokens: Sequence[str]) -> NDArray[np.int32]:
         """The character rows of the tokens, int32 (tokens, characters)."""
@@ -132,13 +132,26 @@ def convolve(
     return vectors
 
 
+class RowwiseLinear(nn.Linear):
+    """A linear layer whose result for a row has the same bits wherever among the rows it stands.
+
+    Matrix products of an inner width that isn't a multiple of 4 were seen to sum the rows of one matrix in different
+    orders; such widths are padded with zeros to whole vector registers.
+    """
+
+    def forward(self, rows: Tensor) -> Tensor:
+        """Rows (tokens, in) to rows (tokens, out)."""
+        missing = -self.in_features % 16
+        return F.linear(F.pad(rows, (0, missing)), F.pad(self.weight, (0, missing)), self.bias)
+
+
 class Highway(nn.Module):
     """A layer that mixes its input with a transformed copy of it, by a learned gate; width in is width out."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
-        self.gate = zeroed(nn.Linear(width, width, device="meta"))
-        self.transform = zeroed(nn.Linear(width, width, device="meta"))
+        self.gate = zeroed(RowwiseLinear(width, width, device="meta"))
+        self.transform = zeroed(RowwiseLinear(width, width, device="meta"))
 
     def forward(self, vectors: Tensor) -> Tensor:
         """Vectors (tokens, filters) to vectors of the same shape; the gate opens the transform, always a relu."""
