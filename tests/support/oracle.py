@@ -1,6 +1,7 @@
 """The biLM once more, in float64 numpy and one token at a time, written from the file format's description alone.
 
-It shares no code with the package, which only writes the files that `Oracle.of` reads. It is slow and literal on purpose.
+It shares no code with the package, which only writes the files that `Oracle.of` reads. It is slow and literal, on
+purpose.
 """
 
 import json
