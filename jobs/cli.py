@@ -66,8 +66,10 @@ def main(arguments: list[str] | None = None) -> NoReturn:
     """
     arguments = sys.argv[1:] if arguments is None else arguments
     debug = "--debug" in arguments
-    # Beam's modules warn about optional parts of their own; what concerns this job arrives as an exception.
-    logging.getLogger().setLevel(logging.ERROR)
+    if not debug:
+        # Beam logs the traceback of whatever a worker raises; the error itself arrives here as well.
+        logging.getLogger("apache_beam").setLevel(logging.CRITICAL)
+        logging.getLogger().setLevel(logging.ERROR)
     try:
         # The flag counts wherever it stands, also after the command.
         given = [argument for argument in arguments if argument != "--debug"]
@@ -86,7 +88,7 @@ def main(arguments: list[str] | None = None) -> NoReturn:
     except (PipelineError, ElmoModelError) as error:
         if debug:
             traceback.print_exc()
-        click.echo(f"elmo: {error}", err=True)
+        click.echo(f"elmo: {' '.join(str(error).splitlines())}", err=True)
         code = EXIT_USAGE
     except Exception as error:
         if debug:

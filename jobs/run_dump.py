@@ -64,11 +64,13 @@ def run_dump(
     selection = select_columns(spec.columns, config.store.layers)
     folder = Folder(output)
     check_output(folder)
+    files = list_inputs(inputs, config.corpus, output=folder)
+    encode = config.encode
+    encoder.check(device=encode.device, precision=encode.precision, carried_state=encode.carried_state)
     with folder.lock():
         folder.remove_stale()
         if options.fresh:
             remove_store(folder)
-        files = list_inputs(inputs, config.corpus, output=folder)
         plan = make_plan(files, folder, config=config, spec=spec, columns=selection.stored)
         if folder.exists(MANIFEST):
             folder.remove_all(TASKS)  # of a job that died after its last but one step
@@ -84,7 +86,7 @@ def run_dump(
             output=output,
             encoder=encoder,
             selection=selection,
-            encode=config.encode,
+            encode=encode,
             store=config.store,
             max_failures=options.max_failures,
         )

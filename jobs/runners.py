@@ -57,8 +57,8 @@ def run(pipeline: Any) -> None:
     """
     try:
         pipeline.run().wait_until_finish()
-    except PipelineError:
-        raise
+    except PipelineError as error:
+        raise type(error)(_without_step(str(error))) from error
     except Exception as error:
         raised = _worker_error(str(error))
         if raised is None:
@@ -71,7 +71,12 @@ def _worker_error(text: str) -> PipelineError | None:
     if not found:
         return None
     name, message = found[-1]
-    return getattr(errors, name)(message.split(" [while running")[0])  # type: ignore[no-any-return]
+    return getattr(errors, name)(_without_step(message))  # type: ignore[no-any-return]
+
+
+def _without_step(message: str) -> str:
+    """The message without the name of the step that Beam adds."""
+    return message.split(" [while running")[0]
 
 
 def threads_per_worker(config: RunnerConfig) -> int:

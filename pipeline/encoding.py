@@ -67,6 +67,14 @@ class EncoderFactory(Protocol):
         """What the encoder gives, without loading weights into memory."""
         ...
 
+    def check(self, *, device: str, precision: Precision, carried_state: bool) -> None:
+        """Finds out, without loading weights, whether `load` can give this on this machine.
+
+        Raises:
+            ConfigError: It cannot; says why.
+        """
+        ...
+
     def load(self, *, columns: Sequence[str], device: str, precision: Precision, carried_state: bool) -> Encoder:
         """The loaded model, computing only the raw columns named; once per process.
 

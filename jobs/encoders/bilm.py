@@ -60,6 +60,10 @@ class BiLmEncoderFactory:
             numerics={"version": NUMERICS_VERSION},
         )
 
+    def check(self, *, device: str, precision: Precision, carried_state: bool) -> None:
+        """Refuses a device that cannot be used here."""
+        available_device(device)
+
     def load(self, *, columns: Sequence[str], device: str, precision: Precision, carried_state: bool) -> "BiLmEncoder":
         """The loaded model on the device."""
         torch.set_num_threads(self.threads)

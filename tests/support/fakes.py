@@ -8,7 +8,7 @@ import numpy as np
 
 from pipeline.config import Precision
 from pipeline.encoding import Encoded, EncoderSpec
-from pipeline.errors import DeviceLostError, EncoderOutOfMemoryError
+from pipeline.errors import ConfigError, DeviceLostError, EncoderOutOfMemoryError
 from pipeline.schema import Column
 
 WIDTH = 3
@@ -74,6 +74,10 @@ class FakeEncoderFactory:
 
     def describe(self) -> EncoderSpec:
         return EncoderSpec(family="fake", columns=COLUMNS, model_digest=f"fake{self.seed}")
+
+    def check(self, *, device: str, precision: Precision, carried_state: bool) -> None:
+        if device == "cuda":
+            raise ConfigError("the fake has no cuda")
 
     def load(self, *, columns: Sequence[str], device: str, precision: Precision, carried_state: bool) -> FakeEncoder:
         if self.load_log is not None:
