@@ -20,8 +20,9 @@ def take(path: Path, data: bytes) -> BinaryIO:
     import fcntl  # noqa: PLC0415 - POSIX only, while stores can be read elsewhere too
 
     while True:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        # Whoever releases the lock removes file and folder: they may go between any two steps here.
+        # Whoever releases the lock removes file and folder: they may come and go between any two steps here.
+        with contextlib.suppress(FileExistsError):
+            path.parent.mkdir(parents=True)
         with contextlib.suppress(FileNotFoundError):
             file = path.open("a+b")
             try:
