@@ -1,0 +1,96 @@
+"""Labelled sentences as padded batches for a task model."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from jobs.tasks.formats import LabelledSentence, TaggedSentence
+from jobs.tasks.words import WordIndex, byte_ids
+from pipeline.features import Features
+from pipeline.torch_data import Item, collate
+
+TaskSentence = TaggedSentence | LabelledSentence
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskBatch:
+    """Some sentences, padded behind their last token.
+
+    Attributes:
+        sentences: The sentences with their labels.
+        mask: True at tokens (batch, tokens).
+        words: The number of each word type of the batch (types).
+        characters: The bytes of each word type (types, bytes).
+        places: Which type stands at each token (batch, tokens).
+        layers: The features (batch, layers, tokens, width); None for a model without.
+    """
+
+    sentences: tuple[TaskSentence, ...]
+    mask: Tensor
+    words: Tensor
+    characters: Tensor
+    places: Tensor
+    layers: Tensor | None
+
+
+class TaskData:
+    """Sentences with, if given, the features of each.
+
+    Args:
+        sentences: The labelled sentences.
+        features: As `join` gives them, in the same order.
+        only: Layer numbers to read; all by default.
+    """
+
+    def __init__(
+        self,
+        sentences: Sequence[TaskSentence],
+        *,
+        features: Sequence[Features] | None = None,
+        only: Sequence[int] | None = None,
+    ) -> None:
+        self.sentences = sentences
+        self._features = features
+        self._only = only
+
+    def __len__(self) -> int:
+        return len(self.sentences)
+
+    def layers_and_width(self) -> tuple[int, int] | None:
+        """How many layers there are and how wide, None without features."""
+        if not self._features:
+            return None
+        layers, _, width = self._features[0].layers(only=self._only).shape
+        return layers, width
+
+    def batches(self, index: WordIndex, *, size: int, shuffle: torch.Generator | None = None) -> Iterator[TaskBatch]:
+        """All sentences once, in order or shuffled, `size` at a time."""
+        order = torch.arange(len(self)) if shuffle is None else torch.randperm(len(self), generator=shuffle)
+        for rows in torch.split(order, size):
+            yield self._batch(rows.tolist(), index)
+
+    def _batch(self, rows: Sequence[int], index: WordIndex) -> TaskBatch:
+        sentences = tuple(self.sentences[row] for row in rows)
+        lengths = torch.tensor([len(sentence.tokens) for sentence in sentences])
+        mask = torch.arange(int(lengths.max()))[None, :] < lengths[:, None]
+        numbers: dict[str, int] = {}
+        flat = [numbers.setdefault(token, len(numbers)) for sentence in sentences for token in sentence.tokens]
+        places = torch.zeros(mask.shape, dtype=torch.int64)
+        places[mask] = torch.tensor(flat)
+        layers = None
+        if self._features is not None:
+            items = [
+                Item(self._features[row].id, torch.from_numpy(self._features[row].layers(only=self._only)))
+                for row in rows
+            ]
+            layers = collate(items).layers
+        return TaskBatch(
+            sentences=sentences,
+            mask=mask,
+            words=torch.tensor([index.number(token) for token in numbers]),
+            characters=byte_ids(list(numbers)),
+            places=places,
+            layers=layers,
+        )
