@@ -27,7 +27,7 @@ def _sentence(line: str, source: str, number: int) -> RawSentence:
     except (ValueError, RecursionError) as error:
         raise malformed(source, number, f"not a JSON value: {error}") from None
     if not isinstance(value, dict):
-        raise malformed(source, number, f"expected an object such as {{'text': 'a b'}}, found a {type(value).__name__}")
+        raise malformed(source, number, f'expected an object such as {{"text": "a b"}}, found a {type(value).__name__}')
     identifier, text, tokens = value.get("id"), value.get("text"), value.get("tokens")
     if isinstance(identifier, int) and not isinstance(identifier, bool):
         identifier = str(identifier)
@@ -36,7 +36,7 @@ def _sentence(line: str, source: str, number: int) -> RawSentence:
     if not isinstance(text, str | None):
         raise malformed(source, number, f"'text' is {text!r:.80}, not a string")
     if tokens is not None and not (isinstance(tokens, list) and all(isinstance(token, str) for token in tokens)):
-        raise malformed(source, number, f"'tokens' is {tokens!r:.80}, not a list of strings such as ['a', 'b']")
+        raise malformed(source, number, f'\'tokens\' is {tokens!r:.80}, not a list of strings such as ["a", "b"]')
     if text is None and tokens is None:
         raise malformed(source, number, "neither 'text' nor 'tokens' in the object")
     return RawSentence(number, id=identifier, text=text, tokens=tokens)
