@@ -27,6 +27,8 @@ from pipeline.encoding import EncoderFactory
 from pipeline.forecast import forecast
 from pipeline.inputs import list_inputs
 from pipeline.manifest import Manifest
+from pipeline.mix import read_mix
+from pipeline.pooling import POOLS
 from pipeline.receipts import read_receipt
 from pipeline.schema import FAILURES, ShardFormat, StoredDtype
 from pipeline.storage import Folder
@@ -59,6 +61,14 @@ EXIT_WITH_FAILURES = 3
     default=StoreConfig.layers,
     show_default=True,
     help=f"What is stored: {', '.join(NAMED_CHOICES)}, or layer numbers such as 0,2.",
+)
+@click.option(
+    "--mix",
+    type=click.Path(exists=True, dir_okay=False),
+    help="Store one trained sum of all layers: a JSON file with weights and gamma.",
+)
+@click.option(
+    "--pool", default=StoreConfig.pool, help=f"Store a row a sentence instead: {', '.join(POOLS)}, or several."
 )
 @click.option(
     "--precision",
@@ -124,6 +134,8 @@ def dump(
     shard_format: ShardFormat,
     dtype: StoredDtype,
     layers: str,
+    mix: str | None,
+    pool: str,
     precision: Precision,
     device: Device,
     input_format: InputFormat,
@@ -145,6 +157,10 @@ def dump(
 
     The same command again resumes where the last one stopped. Exit code 3: complete, but some sentences failed.
     """
+    if mix is not None:
+        if layers != StoreConfig.layers:
+            raise click.UsageError("--mix is a sum of all layers; leave --layers out")
+        layers = read_mix(mix)
     config = DumpConfig(
         corpus=CorpusConfig(
             input_format=input_format,
@@ -160,7 +176,7 @@ def dump(
             precision=precision,
             device=device,
         ),
-        store=StoreConfig(shard_format=shard_format, dtype=dtype, layers=layers, shard_tokens=shard_tokens),
+        store=StoreConfig(shard_format=shard_format, dtype=dtype, layers=layers, pool=pool, shard_tokens=shard_tokens),
     )
     runner = RunnerConfig(workers=workers)
     encoder = encoder_factory(model, kernel=kernel, threads=threads_per_worker(runner))
@@ -176,7 +192,7 @@ def dump(
 
 def _print_forecast(inputs: tuple[str, ...], output: str, encoder: EncoderFactory, config: DumpConfig) -> None:
     folder = Folder(output)
-    selection = select_columns(encoder.describe().columns, config.store.layers)
+    selection = select_columns(encoder.describe().columns, config.store.layers, pool=config.store.pool)
     files = list_inputs(inputs, config.corpus, output=folder)
     found = forecast(files, config=config, columns=selection.stored)
     click.echo(json.dumps(asdict(config), indent=1))

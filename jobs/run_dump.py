@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from jobs.progress import readable_bytes, shown
-from jobs.runners import RunnerConfig, beam_pipeline, run
+from jobs.runners import RunnerConfig, beam_options, beam_pipeline, run
+from jobs.stopping import interruptible
 from pipeline.config import DumpConfig
 from pipeline.derivations import select_columns
 from pipeline.encoding import EncoderFactory
@@ -14,7 +15,7 @@ from pipeline.inputs import list_inputs
 from pipeline.manifest import Manifest
 from pipeline.planning import Plan, check_output, make_plan, restore_tasks
 from pipeline.receipts import valid_receipt
-from pipeline.schema import FAILURES, INDEX, MANIFEST, PLAN, RECEIPTS, SHARDS, TASKS, Column
+from pipeline.schema import FAILURES, INDEX, MANIFEST, PLAN, RECEIPTS, SHARDS, TASKS, Column, receipt_name
 from pipeline.storage import Folder
 
 
@@ -59,15 +60,16 @@ def run_dump(
         PipelineError: As the parts of the pipeline say; the output can be resumed.
     """
     options = options or DumpOptions()
-    pipeline = beam_pipeline(options.runner)
+    beam_options(options.runner)  # refuses before anything is touched
     spec = encoder.describe()
-    selection = select_columns(spec.columns, config.store.layers)
+    selection = select_columns(spec.columns, config.store.layers, pool=config.store.pool)
     folder = Folder(output)
     check_output(folder)
     files = list_inputs(inputs, config.corpus, output=folder)
     encode = config.encode
-    encoder.check(device=encode.device, precision=encode.precision, carried_state=encode.carried_state)
-    with folder.lock():
+    if options.runner.runner == "local":
+        encoder.check(device=encode.device, precision=encode.precision, carried_state=encode.carried_state)
+    with interruptible(f"run the same command again to go on with {folder.url}"), folder.lock():
         folder.remove_stale()
         if options.fresh:
             remove_store(folder)
@@ -75,7 +77,7 @@ def run_dump(
         if folder.exists(MANIFEST):
             folder.remove_all(TASKS)  # of a job that died after its last but one step
             return Manifest.read(folder)
-        todo = [shard.number for shard in plan.shards if valid_receipt(folder, plan, shard) is None]
+        todo = unfinished(folder, plan)
         if not options.force:
             _check_space(folder, plan, todo, config)
         restore_tasks(files, folder, plan, config=config, shards=todo)
@@ -90,10 +92,22 @@ def run_dump(
             store=config.store,
             max_failures=options.max_failures,
         )
+        pipeline = beam_pipeline(options.runner, shards=len(todo))
         encode_and_commit(pipeline, job, todo)
         with shown(folder, plan):
-            run(pipeline)
+            run(pipeline, options.runner)
         return Manifest.read(folder)
+
+
+def unfinished(folder: Folder, plan: Plan) -> list[int]:
+    """The numbers of the shards that have no valid receipt."""
+    # One listing first: on an object store each question about a single file takes a request.
+    present = set(folder.list(RECEIPTS))
+    return [
+        shard.number
+        for shard in plan.shards
+        if receipt_name(shard.number) not in present or valid_receipt(folder, plan, shard) is None
+    ]
 
 
 def remove_store(folder: Folder) -> None:

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 from pipeline.errors import ConfigError
+from pipeline.pooling import pool_names
 from pipeline.schema import ShardFormat, StoredDtype
 
 InputFormat = Literal["auto", "text", "tsv", "jsonl", "conllu", "conll", "fasta", "parquet"]
@@ -89,18 +90,22 @@ class StoreConfig:
     Attributes:
         shard_format: One format for all shards of a store.
         dtype: Of every column; float16 is converted by numpy, and a value that overflows fails its sentence.
-        layers: `all`, `top`, `average`, or layer numbers such as `0,2`.
+        layers: `all`, `top`, `average`, layer numbers such as `0,2`, or `mix:` and a weight for each layer.
+        pool: How the tokens of a sentence become one row, `mean`, `max`, `first`, `last` or several such as `mean,max`;
+            empty for a row a token.
         shard_tokens: Tokens at which a shard is closed; a sentence is never split.
     """
 
     shard_format: ShardFormat = "hdf5"
     dtype: StoredDtype = "float32"
     layers: str = "all"
+    pool: str = ""
     shard_tokens: int = 20_000
 
     def __post_init__(self) -> None:
         check_choice("format", self.shard_format, ShardFormat)
         check_choice("dtype", self.dtype, StoredDtype)
+        pool_names(self.pool)
         if self.shard_tokens < 1:
             raise ConfigError(f"shard tokens {self.shard_tokens} is below 1")
 

@@ -1,39 +1,64 @@
 """From the raw columns of an encoder to the columns that are stored: which layers, and what is computed from them."""
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import ConfigError
+from pipeline.pooling import pool_names, pooled
 from pipeline.schema import Column
 
 NAMED_CHOICES = ("all", "top", "average")
+MIX = "mix:"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Selection:
-    """What a dump computes and stores.
+    """What a dump computes and stores: raw columns, or one sum of layers; per token, or pooled over each sentence.
 
     Attributes:
         raw: The raw columns that the encoder must compute.
-        stored: The columns that are written: some of the raw ones, or derived ones.
+        stored: The columns that are written.
+        sum_name: The name of the sum of layers, if that is what is stored or pooled.
+        layer_weights: The weight of each published layer in that sum, lowest first.
+        pools: How tokens are pooled; by none, each token is stored.
     """
 
     raw: tuple[Column, ...]
     stored: tuple[Column, ...]
+    sum_name: str | None = None
+    layer_weights: tuple[float, ...] = ()
+    pools: tuple[str, ...] = ()
 
-    def derive(self, computed: Mapping[str, NDArray[np.float32]]) -> dict[str, NDArray[np.float32]]:
-        """The stored columns of a batch, float32 (tokens, width), from the raw ones (tokens, width)."""
-        if self.stored == self.raw:
+    def derive(
+        self, computed: Mapping[str, NDArray[np.float32]], lengths: Sequence[int]
+    ) -> dict[str, NDArray[np.float32]]:
+        """The stored columns of a batch, from the raw ones (tokens, width).
+
+        Args:
+            computed: The raw columns.
+            lengths: Tokens of each sentence.
+
+        Returns:
+            For each stored column float32 (tokens, width), or (sentences, width) if it is pooled.
+        """
+        if self.sum_name is not None:
+            computed = {self.sum_name: self._sum_of_layers(computed)}
+        if not self.pools:
             return dict(computed)
-        layers = layer_columns(self.raw)
-        total = np.concatenate([computed[name] for name in layers[0]], axis=1)
-        for names in layers[1:]:
-            total += np.concatenate([computed[name] for name in names], axis=1)
-        total /= np.float32(len(layers))
-        return {self.stored[0].name: total}
+        return {
+            f"{name}_{how}": pooled(rows, lengths, how=how) for name, rows in computed.items() for how in self.pools
+        }
+
+    def _sum_of_layers(self, computed: Mapping[str, NDArray[np.float32]]) -> NDArray[np.float32]:
+        layers = [np.concatenate([computed[name] for name in names], axis=1) for names in layer_columns(self.raw)]
+        total = np.float32(self.layer_weights[0]) * layers[0]
+        for weight, layer in zip(self.layer_weights[1:], layers[1:], strict=True):
+            total += np.float32(weight) * layer
+        return total
 
 
 def layer_columns(columns: Sequence[Column]) -> list[tuple[str, ...]]:
@@ -52,32 +77,75 @@ def layer_columns(columns: Sequence[Column]) -> list[tuple[str, ...]]:
     return [tuple(layers[layer]) for layer in sorted(layers)]
 
 
-def select_columns(columns: Sequence[Column], layers: str) -> Selection:
-    """The selection that `layers` asks for: `all`, `top`, `average`, or layer numbers such as `0,2`.
+def select_columns(columns: Sequence[Column], layers: str, *, pool: str = "") -> Selection:
+    """The selection that the settings of a store ask for.
+
+    Args:
+        columns: All that the encoder can compute.
+        layers: `all`, `top`, `average`, layer numbers such as `0,2`, or `mix:` and a weight for each layer.
+        pool: How the tokens of a sentence become one row, such as `mean` or `mean,max`; empty for a row a token.
 
     Raises:
-        ConfigError: The choice is unknown or names a layer that the model does not have.
+        ConfigError: The choice is unknown, names a layer that the model does not have, or lacks a weight.
     """
     numbers = sorted({column.layer for column in columns if column.layer is not None})
     if layers == "all":
-        return Selection(raw=tuple(columns), stored=tuple(columns))
-    if layers == "average":
-        published = layer_columns(columns)
-        widths = {column.name: column.width for column in columns}
-        totals = {sum(widths[name] for name in names) for names in published}
-        if len(totals) != 1:
-            raise ConfigError(f"layers 'average' needs layers of one width, not {sorted(totals)}")
-        average = Column(
-            name="average",
-            width=totals.pop(),
+        selection = Selection(raw=tuple(columns), stored=tuple(columns))
+    elif layers == "average":
+        share = 1 / len(numbers) if numbers else 1.0
+        words = f"mean of layers {', '.join(map(str, numbers))}, each as published"
+        selection = _layer_sum("average", columns, (share,) * len(numbers), words)
+    elif layers.startswith(MIX):
+        weights = _mix_weights(layers, numbers)
+        shown = " + ".join(f"{weight:g} x layer {number}" for weight, number in zip(weights, numbers, strict=True))
+        selection = _layer_sum("mix", columns, weights, f"{shown}, each as published")
+    else:
+        wanted = {numbers[-1]} if layers == "top" and numbers else _layer_numbers(layers, numbers)
+        chosen = tuple(column for column in columns if column.layer in wanted)
+        selection = Selection(raw=chosen, stored=chosen)
+    return _with_pools(selection, pool_names(pool))
+
+
+def _layer_sum(name: str, columns: Sequence[Column], weights: tuple[float, ...], words: str) -> Selection:
+    published = layer_columns(columns)
+    widths = {column.name: column.width for column in columns}
+    totals = {sum(widths[column] for column in names) for names in published}
+    if len(totals) != 1:
+        raise ConfigError(f"layers {name!r} needs layers of one width, not {sorted(totals)}")
+    joined = len(published[-1]) > 1 or any(column.direction == "both" for column in columns)
+    total = Column(name=name, width=totals.pop(), layer=None, direction="both" if joined else "none", derived=words)
+    return Selection(raw=tuple(columns), stored=(total,), sum_name=name, layer_weights=weights)
+
+
+def _with_pools(selection: Selection, pools: tuple[str, ...]) -> Selection:
+    if not pools:
+        return selection
+    stored = tuple(
+        Column(
+            name=f"{column.name}_{how}",
+            rows="sentence",
+            width=column.width,
             layer=None,
-            direction="both" if len(published[-1]) > 1 else "none",
-            derived=f"mean of layers {', '.join(map(str, numbers))}, each as published",
+            direction=column.direction,
+            derived=f"{how} over the tokens of {column.name}" + (f" ({column.derived})" if column.derived else ""),
         )
-        return Selection(raw=tuple(columns), stored=(average,))
-    wanted = {numbers[-1]} if layers == "top" and numbers else _layer_numbers(layers, numbers)
-    chosen = tuple(column for column in columns if column.layer in wanted)
-    return Selection(raw=chosen, stored=chosen)
+        for column in selection.stored
+        for how in pools
+    )
+    return replace(selection, stored=stored, pools=pools)
+
+
+def _mix_weights(layers: str, numbers: Sequence[int]) -> tuple[float, ...]:
+    try:
+        weights = tuple(float(part) for part in layers.removeprefix(MIX).split(","))
+    except ValueError:
+        weights = ()
+    if len(weights) != len(numbers) or not all(math.isfinite(weight) for weight in weights):
+        raise ConfigError(
+            f"layers {layers!r}: this model has the layers {','.join(map(str, numbers))}, so a mix has {len(numbers)} "
+            "numbers, one a layer"
+        )
+    return weights
 
 
 def _layer_numbers(layers: str, numbers: Sequence[int]) -> set[int]:

@@ -147,7 +147,7 @@ def _store(
     with np.errstate(over="ignore"):
         values = {
             name: array.astype(store.dtype, copy=False)
-            for name, array in selection.derive(piece.encoded.columns).items()
+            for name, array in selection.derive(piece.encoded.columns, lengths.tolist()).items()
         }
     good = np.ones(len(lengths), dtype=bool)
     for column in selection.stored:
