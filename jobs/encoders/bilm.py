@@ -13,7 +13,7 @@ from elmo_model.kernels.select import KernelName
 from elmo_model.model_folder import ModelFiles
 from elmo_model.options import read_options
 from elmo_model.weights import model_digest, read_bilm
-from jobs.encoders.devices import available_device, translated_errors
+from jobs.encoders.devices import available_device, translated_errors, use_threads
 from pipeline.config import Precision, check_choice
 from pipeline.encoding import Encoded, EncoderSpec
 from pipeline.errors import ConfigError
@@ -66,7 +66,7 @@ class BiLmEncoderFactory:
 
     def load(self, *, columns: Sequence[str], device: str, precision: Precision, carried_state: bool) -> "BiLmEncoder":
         """The loaded model on the device."""
-        torch.set_num_threads(self.threads)
+        use_threads(self.threads)
         try:
             extractor = Extractor(
                 read_bilm(self.model),
