@@ -5,6 +5,7 @@ import logging
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -176,17 +177,21 @@ def _network_config(folder: Path, config_path: str) -> tuple[Path | str, Mapping
     name = config_path.replace("\\", "/").rpartition("/")[2]
     beside = folder / name
     if name not in ("", ".", "..", CONFIG) and beside.is_file():
-        _log.warning("%s: config_path %r isn't in the folder; using %s", folder / CONFIG, config_path, beside)
+        _say_once(f"{folder / CONFIG}: config_path {config_path!r} isn't in the folder; using {beside}")
         return beside, _read_json(beside)
     if name in _SHIPPED_NAMES:
-        _log.warning(
-            "%s: config_path %r isn't in the folder; using the built-in %s", folder / CONFIG, config_path, name
-        )
+        _say_once(f"{folder / CONFIG}: config_path {config_path!r} isn't in the folder; using the built-in {name}")
         return f"built-in {name}", _SHIPPED
     raise OptionsError(
         f"{folder / CONFIG}: config_path is {config_path!r}, but the folder holds no such file and no {name!r}; "
         "copy the network config of the training run into the folder"
     )
+
+
+@cache
+def _say_once(substitution: str) -> None:
+    """Logs a warning once in a process, which opens a folder several times."""
+    _log.warning("%s", substitution)
 
 
 def _read_json(path: Path) -> Mapping[str, Any]:

@@ -6,10 +6,11 @@ from importlib.metadata import version
 
 import torch
 
-from elmo_model.columns import model_columns
+from elmo_model.columns import ModelColumn, model_columns
 from elmo_model.errors import DeviceError
 from elmo_model.extractor import Extractor
 from elmo_model.kernels.select import KernelName
+from elmo_model.manylangs.lstm_encoder import LstmExtractor
 from elmo_model.model_folder import ModelFiles
 from elmo_model.options import read_options
 from elmo_model.weights import model_digest, read_bilm
@@ -44,18 +45,9 @@ class BiLmEncoderFactory:
     def describe(self) -> EncoderSpec:
         """The columns by the options and the digest of the weights; reads the files once, keeps nothing."""
         files = ModelFiles.find(self.model)
-        columns = tuple(
-            Column(
-                name=column.name,
-                width=column.width,
-                layer=column.layer,
-                direction=_DIRECTIONS[column.direction],
-            )
-            for column in model_columns(read_options(files.options))
-        )
         return EncoderSpec(
             family="elmo",
-            columns=columns,
+            columns=tuple(map(as_column, model_columns(read_options(files.options)))),
             model_digest=model_digest(files),
             numerics={"version": NUMERICS_VERSION},
         )
@@ -81,10 +73,15 @@ class BiLmEncoderFactory:
         return BiLmEncoder(extractor)
 
 
-class BiLmEncoder:
-    """An `Extractor` with the errors and names of the pipeline."""
+def as_column(column: ModelColumn) -> Column:
+    """A column of the model package as one of the pipeline."""
+    return Column(name=column.name, width=column.width, layer=column.layer, direction=_DIRECTIONS[column.direction])
 
-    def __init__(self, extractor: Extractor) -> None:
+
+class BiLmEncoder:
+    """An extractor of the model package with the errors and names of the pipeline."""
+
+    def __init__(self, extractor: Extractor | LstmExtractor) -> None:
         self._extractor = extractor
 
     @property
