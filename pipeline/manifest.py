@@ -101,7 +101,9 @@ class Manifest:
         """
         if not folder.exists(MANIFEST):
             if folder.exists(PLAN):
-                raise StoreError(f"{folder.url}: this store is not finished; run the same dump again to complete it")
+                raise StoreError(
+                    f"{folder.url}: this store is not finished, it has no {MANIFEST}; run the same dump again"
+                )
             raise StoreError(f"{folder.url}: no feature store here, it has no {MANIFEST}")
         return cls.from_bytes(folder.read_bytes(MANIFEST), f"{folder.url}/{MANIFEST}")
 

@@ -184,8 +184,11 @@ def _failure_problems(folder: Folder, number: int, shard: ShardReader) -> list[s
     expected = [shard.id(int(row)) for row in np.flatnonzero(shard.status == STATUS_FAILED)]
     listed: list[str] = []
     if folder.exists(name):
+        data = folder.read_bytes(name)
+        if not data.endswith(b"\n"):
+            return [f"{name}: cut short"]
         try:
-            listed = [str(json.loads(line)["id"]) for line in folder.read_bytes(name).splitlines()]
+            listed = [str(json.loads(line)["id"]) for line in data.splitlines()]
         except (ValueError, KeyError, TypeError):
             return [f"{name}: not a list of failures"]
     return [] if listed == expected else [f"{name}: lists other sentences than the {len(expected)} that failed"]

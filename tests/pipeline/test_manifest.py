@@ -55,7 +55,7 @@ def test_absent_and_unfinished_stores_are_told_apart(folder: Folder, tmp_path: P
         Manifest.read(Folder(tmp_path / "nothing"))
     folder.remove(MANIFEST)
     assert folder.exists(PLAN)
-    with pytest.raises(StoreError, match="not finished; run the same dump again"):
+    with pytest.raises(StoreError, match=r"not finished, it has no manifest.json; run the same dump again"):
         Manifest.read(folder)
 
 
