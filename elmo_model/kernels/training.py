@@ -1,0 +1,162 @@
+"""The training kernel: one LSTM layer over a window of steps, with its own gradient.
+
+Equal to `kernels.plain` step by step. It is fast because a step is one product over [x; h] and one sigmoid over all gates
+(tanh(a) = 2 sigmoid(2a) - 1), and because only the recurrent product of the gradient stays inside the loop: the gradients of weights
+and inputs are one large product each over all steps. Products may be in bfloat16; gates, states and sums over steps stay in float32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from elmo_model.lstm import LstmState, ProjectedLstm
+
+
+class WindowLayer:
+    """A layer over batches whose sentences are all of one length; see `interface.LayerKernel`.
+
+    The final states carry no gradient, and the states given receive none.
+
+    Args:
+        directions: The weights, one set for each direction.
+        product_dtype: Type of the matrix products.
+    """
+
+    def __init__(self, directions: Sequence[ProjectedLstm], *, product_dtype: torch.dtype) -> None:
+        self._directions = directions
+        self._product_dtype = product_dtype
+
+    def __call__(
+        self, inputs: Sequence[Tensor], batch_sizes: Sequence[int], states: Sequence[LstmState]
+    ) -> tuple[list[Tensor], list[LstmState]]:
+        """Runs the directions one after the other."""
+        results = [
+            _LstmWindow.apply(  # type: ignore[no-untyped-call]
+                rows.view(len(batch_sizes), batch_sizes[0], layer.width),
+                *state,
+                layer.weight,
+                layer.bias,
+                layer.projection,
+                layer.forget_bias,
+                layer.cell_clip,
+                layer.proj_clip,
+                self._product_dtype,
+            )
+            for layer, rows, state in zip(self._directions, inputs, states, strict=True)
+        ]
+        return [outputs.flatten(0, 1) for outputs, _, _ in results], [LstmState(*state) for _, *state in results]
+
+
+class _LstmWindow(torch.autograd.Function):
+    """Holds candidates as u = sigmoid(2a), so that all four gates have the derivative u (1 - u)."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        inputs: Tensor,
+        cell: Tensor,
+        hidden: Tensor,
+        weight: Tensor,
+        bias: Tensor,
+        projection: Tensor | None,
+        forget_bias: float,
+        cell_clip: float | None,
+        proj_clip: float | None,
+        dtype: torch.dtype,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Outputs (time, batch, p), last cell (batch, c) and hidden (batch, p) of inputs (time, batch, p)."""
+        time, batch, width = inputs.shape
+        cells = cell.shape[1]
+        scaled_weight = weight.to(dtype, copy=True)
+        scaled_weight[cells : 2 * cells] *= 2
+        shift = bias.clone()
+        shift[cells : 2 * cells] *= 2
+        shift[2 * cells : 3 * cells] += forget_bias
+        projection_t = None if projection is None else projection.to(dtype).t()
+
+        xh = inputs.new_empty(time, batch, 2 * width, dtype=dtype)  # [x_t; h_(t-1)]
+        xh[..., :width] = inputs
+        gates = inputs.new_empty(time, batch, 4 * cells)
+        states = inputs.new_empty(time + 1, batch, cells)
+        squashed = inputs.new_empty(time, batch, cells)  # tanh(state)
+        opened = inputs.new_empty(time, batch, cells, dtype=dtype)  # sigmoid(o) tanh(state)
+        outputs = inputs.new_empty(time, batch, width)
+        sums = xh.new_empty(batch, 4 * cells)
+        states[0] = cell
+        for step in range(time):
+            xh[step, :, width:] = hidden
+            gate = torch.add(torch.mm(xh[step], scaled_weight.t(), out=sums), shift, out=gates[step]).sigmoid_()
+            enter, candidate, forget, leave = gate.split(cells, dim=1)
+            state = torch.mul(forget, states[step], out=states[step + 1])
+            state.addcmul_(enter, candidate, value=2).sub_(enter)
+            if cell_clip is not None:
+                state.clamp_(-cell_clip, cell_clip)
+            squash = torch.mul(state, 2, out=squashed[step]).sigmoid_().mul_(2).sub_(1)
+            opened[step] = leave * squash
+            hidden = outputs[step]
+            hidden.copy_(opened[step] if projection_t is None else torch.mm(opened[step], projection_t))
+            if projection_t is not None and proj_clip is not None:
+                hidden.clamp_(-proj_clip, proj_clip)
+        ctx.clips = cell_clip, proj_clip
+        ctx.save_for_backward(weight, projection, xh, gates, states, squashed, opened, outputs)
+        last_cell, last_hidden = states[-1].clone(), hidden.clone()
+        ctx.mark_non_differentiable(last_cell, last_hidden)
+        return outputs, last_cell, last_hidden
+
+    @staticmethod
+    @once_differentiable  # type: ignore[untyped-decorator]
+    def backward(ctx: Any, grad_outputs: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
+        weight, projection, xh, gates, states, squashed, opened, outputs = ctx.saved_tensors
+        cell_clip, proj_clip = ctx.clips
+        time, batch, width = grad_outputs.shape
+        cells = states.shape[2]
+        dtype = xh.dtype
+        recurrent = weight[:, width:].to(dtype)
+        projection_p = None if projection is None else projection.to(dtype)
+
+        grad_gates = gates.new_empty(gates.shape, dtype=dtype)
+        grad_hiddens = gates.new_empty(outputs.shape, dtype=dtype)
+        grad_bias = torch.zeros_like(gates[0, 0])
+        grad_state = torch.zeros_like(states[0])
+        grad_recurrent: Tensor | None = None
+        factor, slope, inside = torch.empty_like(gates[0]), torch.empty_like(gates[0]), torch.empty_like(states[0])
+        enter_factor, candidate_factor, forget_factor, leave_factor = factor.split(cells, dim=1)
+        for step in reversed(range(time)):
+            gate, squash = gates[step], squashed[step]
+            enter, candidate, forget, leave = gate.split(cells, dim=1)
+            grad_hidden = grad_outputs[step] if grad_recurrent is None else grad_outputs[step] + grad_recurrent
+            if projection_p is not None and proj_clip is not None:
+                grad_hidden = grad_hidden * (outputs[step].abs() < proj_clip)
+            grad_hiddens[step] = grad_hidden
+            grad_opened = grad_hidden
+            if projection_p is not None:
+                grad_opened = torch.mm(grad_hiddens[step], projection_p).to(gates.dtype)
+            torch.mul(grad_opened, squash, out=leave_factor)
+            grad_squash = torch.mul(grad_opened, leave, out=inside)
+            grad_state.add_(grad_squash).sub_(grad_squash.mul_(squash).mul_(squash))
+            if cell_clip is not None:
+                grad_state.mul_(torch.abs(states[step + 1], out=inside).lt_(cell_clip))
+            torch.mul(grad_state, candidate, out=enter_factor).mul_(2).sub_(grad_state)
+            torch.mul(grad_state, enter, out=candidate_factor).mul_(4)
+            torch.mul(grad_state, states[step], out=forget_factor)
+            grad_state.mul_(forget)
+            factor.mul_(torch.addcmul(gate, gate, gate, value=-1, out=slope))
+            grad_bias += factor.sum(dim=0)
+            grad_gates[step] = factor
+            grad_recurrent = torch.mm(grad_gates[step], recurrent)
+
+        flat_gates = grad_gates.view(time * batch, 4 * cells)
+        grad_inputs = torch.mm(flat_gates, weight[:, :width].to(dtype)).view(grad_outputs.shape)
+        grad_weight = torch.mm(flat_gates.t(), xh.view(time * batch, 2 * width))
+        grad_projection = None
+        if projection is not None:
+            grad_projection = torch.mm(grad_hiddens.view(-1, width).t(), opened.view(-1, cells)).to(projection.dtype)
+        return (
+            grad_inputs.to(grad_outputs.dtype), None, None, grad_weight.to(weight.dtype), grad_bias, grad_projection,
+            None, None, None, None,
+        )  # fmt: skip

@@ -1,0 +1,106 @@
+"""The training kernels against the plain definitions, in value and in gradient."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from elmo_model.kernels.char_cnn import encode_words
+from elmo_model.kernels.plain import PlainLayer
+from elmo_model.kernels.training import WindowLayer
+from elmo_model.lstm import LstmState, ProjectedLstm
+from elmo_model.options import CharCnnOptions, LstmOptions
+from elmo_model.token_encoder import CharacterTokenEncoder
+
+TIME, BATCH = 5, 3
+
+
+def random_layer(*, cells: int, width: int, clip: float | None, scale: float = 1.0) -> ProjectedLstm:
+    options = LstmOptions(dim=cells, projection_dim=width, n_layers=1, cell_clip=clip, proj_clip=clip)
+    layer = ProjectedLstm(options).double()
+    generator = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for parameter in layer.parameters():
+            parameter.normal_(0.0, scale, generator=generator)
+    return layer
+
+
+def random_inputs(layer: ProjectedLstm) -> tuple[Tensor, LstmState]:
+    generator = torch.Generator().manual_seed(1)
+
+    def draw(rows: int, width: int) -> Tensor:
+        return torch.randn(rows, width, generator=generator, dtype=torch.float64)
+
+    return draw(TIME * BATCH, layer.width), LstmState(draw(BATCH, layer.n_cells), draw(BATCH, layer.width))
+
+
+# Clips of 0.4 bite at many steps, in cells and in hidden states.
+@pytest.mark.parametrize("clip", [None, 3.0, 0.4])
+@pytest.mark.parametrize("cells", [7, 4])  # with a projection, and with none
+def test_window_equals_plain_in_outputs_states_and_gradients(clip: float | None, cells: int) -> None:
+    layer = random_layer(cells=cells, width=4, clip=clip)
+    inputs, state = random_inputs(layer)
+    inputs.requires_grad_()
+    weights = [inputs, *layer.parameters()]
+    upstream = torch.randn(TIME * BATCH, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
+
+    (plain,), (plain_state,) = PlainLayer([layer])([inputs], [BATCH] * TIME, [state])
+    (fast,), (fast_state,) = WindowLayer([layer], product_dtype=torch.float64)([inputs], [BATCH] * TIME, [state])
+
+    torch.testing.assert_close(fast, plain, rtol=0, atol=1e-12)
+    torch.testing.assert_close(fast_state, plain_state, rtol=0, atol=1e-12)
+    wanted = torch.autograd.grad(plain, weights, upstream)
+    torch.testing.assert_close(torch.autograd.grad(fast, weights, upstream), wanted, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("clip", [None, 0.4])
+def test_window_gradient_is_that_of_finite_differences(clip: float | None) -> None:
+    layer = random_layer(cells=3, width=2, clip=clip, scale=0.7)
+    inputs, state = random_inputs(layer)
+    names = [name for name, _ in layer.named_parameters()]
+
+    def run(inputs: Tensor, *weights: Tensor) -> Tensor:
+        copy = random_layer(cells=3, width=2, clip=clip)
+        for name, weight in zip(names, weights, strict=True):
+            del copy._parameters[name]
+            setattr(copy, name, weight)
+        return WindowLayer([copy], product_dtype=torch.float64)([inputs], [BATCH] * TIME, [state])[0][0]
+
+    assert torch.autograd.gradcheck(run, (inputs.requires_grad_(), *layer.parameters()))
+
+
+def test_bfloat16_products_stay_close_to_float32() -> None:
+    layer = random_layer(cells=64, width=16, clip=3.0, scale=0.2).float()
+    inputs, state = random_inputs(layer)
+    rows, before = inputs.float(), LstmState(state.cell.float(), state.hidden.float())
+    (plain,), _ = PlainLayer([layer])([rows], [BATCH] * TIME, [before])
+    (fast,), (after,) = WindowLayer([layer], product_dtype=torch.bfloat16)([rows], [BATCH] * TIME, [before])
+    assert fast.dtype == after.cell.dtype == torch.float32
+    assert 0 < (fast - plain).abs().max() < 0.05 * plain.abs().max()
+
+
+WORDS = st.lists(st.text(max_size=25), min_size=1, max_size=8)
+
+
+@settings(max_examples=40, deadline=None)
+@given(words=WORDS, activation=st.sampled_from(["relu", "tanh"]), highways=st.integers(0, 2))
+def test_encoded_words_equal_plain_whatever_their_length(words: list[str], activation: str, highways: int) -> None:
+    options = CharCnnOptions(
+        embedding_dim=3,
+        filters=((1, 2), (2, 3), (4, 3)),
+        activation="relu" if activation == "relu" else "tanh",
+        n_highway=highways,
+        max_characters_per_token=16,
+    )
+    encoder = CharacterTokenEncoder(options, width=5).double()
+    encoder.reset_parameters(torch.Generator().manual_seed(0))
+    ids = torch.from_numpy(encoder.token_ids([*words, "a-word-as-long-as-its-row"[: len(words[0])]]))
+    upstream = torch.randn(len(ids), 5, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    plain, fast = encoder(ids), encode_words(encoder, ids, product_dtype=torch.float64)
+    torch.testing.assert_close(fast, plain, rtol=0, atol=1e-12)
+    weights = list(encoder.parameters())
+    wanted = torch.autograd.grad(plain, weights, upstream, allow_unused=True)
+    torch.testing.assert_close(
+        torch.autograd.grad(fast, weights, upstream, allow_unused=True), wanted, rtol=1e-9, atol=1e-12
+    )
