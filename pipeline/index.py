@@ -2,7 +2,6 @@
 
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,8 @@ from numpy.typing import NDArray
 from pipeline.errors import DamageError
 from pipeline.schema import INDEX, INDEX_DTYPE, id_hash
 from pipeline.storage import Folder
+
+_HEADER_BYTES = 192
 
 
 def build_index(ids: Iterable[Sequence[str]], *, sentences: int) -> NDArray[Any]:
@@ -41,7 +42,18 @@ def build_index(ids: Iterable[Sequence[str]], *, sentences: int) -> NDArray[Any]
 def write_index(path: Path, index: NDArray[Any]) -> None:
     """Writes the index as a NumPy file."""
     with path.open("wb") as file:
-        np.lib.format.write_array(file, index, version=(1, 0), allow_pickle=False)
+        file.write(_header(len(index)))
+        file.write(index.data)
+
+
+def _header(sentences: int) -> bytes:
+    """The start of a NumPy file (format 1.0) of an index; written out, so that no version of NumPy can change it.
+
+    It also is what a reader compares with: NumPy's own parser of headers is not made for damaged ones.
+    """
+    text = repr({"descr": INDEX_DTYPE.descr, "fortran_order": False, "shape": (sentences,)})
+    padded = text.encode("ascii").ljust(_HEADER_BYTES - 11) + b"\n"
+    return b"\x93NUMPY\x01\x00" + len(padded).to_bytes(2, "little") + padded
 
 
 class Index:
@@ -54,18 +66,19 @@ class Index:
 
     def __init__(self, folder: Folder, *, sentences: int):
         name = f"{folder.url}/{INDEX}"
-        path = folder.local_path(INDEX)
-        try:
+        if not folder.exists(INDEX):
+            raise DamageError(f"{name} is missing")
+        size = folder.size(INDEX)
+        with folder.open(INDEX) as file:
+            header = file.read(_HEADER_BYTES)
+            if header != _header(sentences) or size != _HEADER_BYTES + sentences * INDEX_DTYPE.itemsize:
+                raise DamageError(f"{name} is damaged: it is not an index of {sentences} sentences in {size} bytes")
+            path = folder.local_path(INDEX)
+            self.rows: NDArray[Any]
             if path is not None and sentences:
-                self.rows: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
+                self.rows = np.memmap(path, INDEX_DTYPE, "r", offset=_HEADER_BYTES, shape=(sentences,))
             else:
-                self.rows = np.load(BytesIO(folder.read_bytes(INDEX)), allow_pickle=False)
-        except FileNotFoundError:
-            raise DamageError(f"{name} is missing") from None
-        except (ValueError, EOFError, SyntaxError) as error:
-            raise DamageError(f"{name} is damaged: {error}") from None
-        if self.rows.dtype != INDEX_DTYPE or self.rows.shape != (sentences,):
-            raise DamageError(f"{name} is damaged: it holds {self.rows.dtype} {self.rows.shape}, not {sentences} rows")
+                self.rows = np.frombuffer(file.read(), INDEX_DTYPE)
         # Plain indexing of a buffer costs a fraction of indexing an array; a row is its hash, then shard and row.
         self._words = self.rows.view(np.uint64).reshape(-1, 2).data if sentences else memoryview(b"")
 

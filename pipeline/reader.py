@@ -22,7 +22,7 @@ from pipeline.errors import DamageError, FailedSentenceError, UnknownSentenceErr
 from pipeline.features import Features, Layout
 from pipeline.index import Index
 from pipeline.manifest import Manifest
-from pipeline.schema import STATUS_FAILED
+from pipeline.schema import INDEX, STATUS_FAILED
 from pipeline.shards import ShardReader, open_shard
 from pipeline.storage import Folder
 
@@ -166,7 +166,7 @@ class FeatureStore:
     def _locate(self, sentence_id: str) -> tuple[int, int] | None:
         for shard, row in self._index().find(sentence_id):
             if shard >= len(self.manifest.shards) or row >= self.manifest.shards[shard].sentences:
-                raise DamageError(f"{self._folder.url}: the index names row {row} of shard {shard}, which is not there")
+                raise DamageError(f"{self._folder.url}/{INDEX} is damaged: it names row {row} of shard {shard}")
             if self._shard(shard).id(row) == sentence_id:
                 return shard, row
         return None

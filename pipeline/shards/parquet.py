@@ -278,8 +278,16 @@ class ParquetReader:
             return self._cached[key]
 
     def _decode(self, group: int, name: str) -> pa.Array:
+        rows = int(self._starts[group + 1] - self._starts[group])
         try:
-            table = self._file.read_row_group(group, columns=[name], use_threads=False)
+            array = self._file.read_row_group(group, columns=[name], use_threads=False).column(0).combine_chunks()
+            # Arrow itself trusts what it reads, and would later read beyond the end of it.
+            array.validate(full=True)
         except (OSError, pa.ArrowException, ValueError) as error:
             raise DamageError(f"{self._name}: column {name} of row group {group} cannot be read ({error})") from None
-        return table.column(0).combine_chunks()
+        nulls = 0 if name == "text" else array.null_count
+        if isinstance(array, pa.ListArray):
+            nulls += array.values.null_count
+        if len(array) != rows or nulls:
+            raise DamageError(f"{self._name}: column {name} of row group {group} does not have {rows} values")
+        return array

@@ -70,7 +70,7 @@ def test_a_damaged_file_is_named(tmp_path: Path) -> None:
         with pytest.raises(DamageError, match=r"index\.npy is damaged"):
             Index(Folder(tmp_path), sentences=3)
     (tmp_path / INDEX).write_bytes(data)
-    with pytest.raises(DamageError, match=r"index\.npy is damaged.*not 4 rows"):
+    with pytest.raises(DamageError, match=r"index\.npy is damaged: it is not an index of 4 sentences"):
         Index(Folder(tmp_path), sentences=4)
     (tmp_path / INDEX).unlink()
     with pytest.raises(DamageError, match=r"index\.npy is missing"):

@@ -17,7 +17,14 @@ from hypothesis import strategies as st
 
 from pipeline import index as index_module
 from pipeline import reader as reader_module
-from pipeline.errors import DamageError, FailedSentenceError, MissingColumnError, StoreError, UnknownSentenceError
+from pipeline.errors import (
+    DamageError,
+    FailedSentenceError,
+    MissingColumnError,
+    PipelineError,
+    StoreError,
+    UnknownSentenceError,
+)
 from pipeline.reader import FeatureStore
 from pipeline.records import Sentence
 from pipeline.schema import Column, ShardFormat
@@ -309,6 +316,33 @@ def test_a_file_cut_while_it_is_open_is_named(tmp_path: Path, shard_format: Shar
     os.truncate(shard, 100)
     with pytest.raises(DamageError, match=shard.name):
         features.layers()
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_a_damaged_file_gives_an_error_of_ours_or_an_answer(path: Path, data: st.DataObject) -> None:
+    file = data.draw(
+        st.sampled_from([path / "index.npy", path / "manifest.json", *sorted((path / "shards").iterdir())])
+    )
+    whole = file.read_bytes()
+    damaged = bytearray(whole)
+    for _ in range(data.draw(st.integers(1, 4))):
+        damaged[data.draw(st.integers(0, len(whole) - 1))] = data.draw(st.integers(0, 255))
+    file.write_bytes(damaged)
+    try:
+        store = FeatureStore.open(path)
+        for sentence in GOOD:
+            store[sentence.id].layers()
+        for features in store:
+            assert isinstance(features.sentence, Sentence)
+        store.find("x")
+        list(store.column("mean"))
+    except (UnknownSentenceError, FailedSentenceError):
+        pass
+    except PipelineError as error:
+        assert file.name in str(error)
+    finally:
+        file.write_bytes(whole)
 
 
 def test_memory_does_not_grow_with_what_is_read(tmp_path: Path, shard_format: ShardFormat) -> None:
