@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 import click
 
 from elmo_model.errors import ElmoModelError
+from jobs.stopping import Interrupted
 from pipeline.errors import PipelineError
 
 EXIT_OK = 0
@@ -27,6 +28,10 @@ COMMANDS = {
     "pretrain": "jobs.pretrain:pretrain",
     "evaluate": "jobs.evaluate:evaluate",
     "models": "jobs.models:models",
+    "train": "jobs.train:train",
+    "study": "jobs.study:study",
+    "plot": "jobs.plot:plot",
+    "neighbours": "jobs.neighbours:neighbours",
 }
 
 
@@ -62,7 +67,8 @@ def elmo(debug: bool) -> None:
 def main(arguments: list[str] | None = None) -> NoReturn:
     """Runs the command line and ends the process.
 
-    Exit codes: 0 whole, 3 finished with failed sentences, 2 usage or bad input, 1 internal error, 130 interrupted.
+    Exit codes: 0 whole, 3 finished with failed sentences, 2 usage or bad input, 1 internal error, 130 or 143 told to
+    stop.
     """
     arguments = sys.argv[1:] if arguments is None else arguments
     debug = "--debug" in arguments
@@ -82,6 +88,9 @@ def main(arguments: list[str] | None = None) -> NoReturn:
     except click.ClickException as error:
         error.show()
         code = error.exit_code
+    except Interrupted as stopped:
+        click.echo(f"elmo: {stopped}", err=True)
+        code = stopped.exit_code
     except (click.Abort, KeyboardInterrupt):
         click.echo("interrupted", err=True)
         code = EXIT_INTERRUPTED

@@ -65,5 +65,13 @@ class TooManyFailuresError(PipelineError):
     """More sentences could not be encoded than the limit allows."""
 
 
+class WorkerLostError(PipelineError):
+    """A worker process died: killed, out of memory, or crashed."""
+
+
+class StoppedError(PipelineError):
+    """The job was told to stop; what is finished is kept."""
+
+
 class IncompleteError(PipelineError):
     """A commit that finds planned shards without a valid receipt."""

@@ -4,6 +4,7 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from pipeline import stopping
 from pipeline.encoding import Encoded, Encoder
 from pipeline.errors import CarriedStateError, DeviceLostError, EncoderOutOfMemoryError, TooManyFailuresError
 from pipeline.records import Sentence
@@ -51,9 +52,11 @@ class GuardedEncoder:
             DeviceLostError: The device broke; names the first sentence of the batch it broke on.
             TooManyFailuresError: More sentences failed than the limit allows.
             CarriedStateError: A batch failed under carried state.
+            StoppedError: The job was told to stop.
         """
         waiting = [tuple(batch)]
         while waiting:
+            stopping.check()
             positions = waiting.pop()
             padded = len(positions) * max(len(sentences[position].tokens) for position in positions)
             if self._fitting_tokens is not None and padded > self._fitting_tokens and len(positions) > 1:

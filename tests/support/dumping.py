@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from jobs.dump import DumpOptions, run_dump
+from jobs.run_dump import DumpOptions, run_dump
 from jobs.runners import RunnerConfig
 from pipeline.config import CorpusConfig, DumpConfig, EncodeConfig, StoreConfig
 from pipeline.manifest import Manifest
@@ -28,7 +28,8 @@ def fake_dump(
     corpus_config: CorpusConfig | None = None,
     encode: EncodeConfig | None = None,
     store: StoreConfig | None = None,
-    workers: int = 1,
+    workers: int | None = None,
+    runner: RunnerConfig | None = None,
     **options: Any,
 ) -> Manifest:
     """A dump with small shards unless told otherwise."""
@@ -41,7 +42,7 @@ def fake_dump(
             encode=encode or EncodeConfig(batch_tokens=16),
             store=store or StoreConfig(shard_tokens=20),
         ),
-        options=DumpOptions(runner=RunnerConfig(workers=workers), **options),
+        options=DumpOptions(runner=runner or RunnerConfig(workers=workers), **options),
     )
 
 

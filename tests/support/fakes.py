@@ -1,8 +1,13 @@
 """A small encoder without a model, which can also misbehave on purpose."""
 
+import contextlib
 import hashlib
+import os
+import signal
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
@@ -27,11 +32,23 @@ def fake_vector(column: str, tokens: Sequence[str], position: int) -> np.ndarray
 
 
 class FakeEncoder:
-    """Vectors from hashes. The tokens BOOM, HUGE, NAN and GONE fail, overflow float16, are not numbers, break it."""
+    """Vectors from hashes. The tokens BOOM, HUGE, NAN and GONE fail, overflow float16, are not numbers, break it.
 
-    def __init__(self, columns: Sequence[str], most_sentences: int | None = None) -> None:
+    KILL kills the process, once for each `kill_marker`.
+    """
+
+    def __init__(
+        self,
+        columns: Sequence[str],
+        most_sentences: int | None = None,
+        *,
+        seconds: float = 0.0,
+        kill_marker: str | None = None,
+    ) -> None:
         self.columns = tuple(columns)
         self.most_sentences = most_sentences
+        self.seconds = seconds
+        self.kill_marker = kill_marker
         self.batches: list[list[int]] = []
 
     @property
@@ -42,6 +59,11 @@ class FakeEncoder:
         if self.most_sentences is not None and len(sentences) > self.most_sentences:
             raise EncoderOutOfMemoryError(f"{len(sentences)} sentences do not fit")
         tokens = {token for sentence in sentences for token in sentence}
+        time.sleep(self.seconds)
+        if "KILL" in tokens and self.kill_marker is not None:
+            with contextlib.suppress(FileExistsError):
+                Path(self.kill_marker).touch(exist_ok=False)
+                os.kill(os.getpid(), signal.SIGKILL)
         if "GONE" in tokens:
             raise DeviceLostError("the device is gone")
         if "BOOM" in tokens:
@@ -66,11 +88,15 @@ class FakeEncoderFactory:
         seed: Part of the digest, so that two factories can differ.
         most_sentences: A larger batch runs out of memory.
         load_log: A file that gets a line for each load, in whichever process.
+        seconds: Each batch takes as long.
+        kill_marker: A file that is made when the token KILL kills a process; where it exists KILL does nothing.
     """
 
     seed: int = 0
     most_sentences: int | None = None
     load_log: str | None = None
+    seconds: float = 0.0
+    kill_marker: str | None = None
 
     def describe(self) -> EncoderSpec:
         return EncoderSpec(family="fake", columns=COLUMNS, model_digest=f"fake{self.seed}")
@@ -83,4 +109,4 @@ class FakeEncoderFactory:
         if self.load_log is not None:
             with open(self.load_log, "a", encoding="utf-8") as log:
                 log.write("loaded\n")
-        return FakeEncoder(columns, self.most_sentences)
+        return FakeEncoder(columns, self.most_sentences, seconds=self.seconds, kill_marker=self.kill_marker)
