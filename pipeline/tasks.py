@@ -36,7 +36,9 @@ def write_task(folder: Folder, shard: int, sentences: Iterable[Sentence]) -> Non
     with folder.staged(name) as path:
         with (
             folder.explained("write", name),
-            pq.ParquetWriter(path, _SCHEMA, use_dictionary=["source"], write_statistics=False) as writer,
+            pq.ParquetWriter(
+                path, _SCHEMA, use_dictionary=["source"], write_statistics=False, write_page_checksum=True
+            ) as writer,
         ):
             for group in _groups(sentences):
                 writer.write_table(_table(group))
@@ -50,13 +52,15 @@ def read_task(folder: Folder, shard: int) -> list[Sentence]:
         StorageError: The task file is absent or damaged.
     """
     name = task_name(shard)
-    with folder.open(name) as file:
-        try:
-            # Threads that read a Python file can outlive the interpreter, which then aborts.
-            columns = pq.ParquetFile(file).read(_SCHEMA.names, use_threads=False).to_pydict()
-        except (pa.ArrowException, OSError) as error:
-            advice = "remove it and run the same command again to plan it anew"
-            raise StorageError(f"{folder.url}/{name} is no task file ({error}); {advice}") from None
+    # From memory: pyarrow's threads that read a Python file can outlive the interpreter, which then aborts.
+    data = pa.BufferReader(folder.read_bytes(name))
+    try:
+        task = pq.ParquetFile(data, page_checksum_verification=True)
+        columns = task.read(_SCHEMA.names, use_threads=False).to_pydict()
+    except (pa.ArrowException, OSError, ValueError) as error:
+        problem = " ".join(str(error).split())
+        advice = "remove it and run the same command again to plan it anew"
+        raise StorageError(f"{folder.url}/{name} is no task file ({problem}); {advice}") from None
     return [
         Sentence(id=identifier, text=text, tokens=tuple(tokens), source=source, line=line)
         for identifier, text, tokens, source, line in zip(*(columns[name] for name in _SCHEMA.names), strict=True)
