@@ -1,4 +1,4 @@
-"""The training kernel of the character convolutions: all banks in one product, the maximum over positions with its own gradient."""
+"""The training kernel of the character CNN: all banks in one product, and a maximum with its own gradient."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def encode_words(encoder: CharacterTokenEncoder, ids: Tensor, *, product_dtype: 
 def convolve_and_pool(embedded: Tensor, convolutions: Sequence[nn.Conv1d], *, product_dtype: torch.dtype) -> Tensor:
     """The maximum over positions of every filter, without the bias, (words, filters).
 
-    All banks see the same positions: those at which the widest fits. Equal to the plain definition if every word leaves room for
-    a widest window of padding after its end, since all further positions repeat that one.
+    All banks see the same positions: those at which the widest fits. Equal to the plain definition if every word
+    leaves room for a widest window of padding after its end, since all further positions repeat that one.
 
     Args:
         embedded: Character vectors, positions leading, (characters, words, d).
@@ -70,7 +70,7 @@ class _ConvolveAndPool(torch.autograd.Function):
         return best
 
     @staticmethod
-    @once_differentiable  # type: ignore[untyped-decorator]
+    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:
         windows, weight, responses, best = ctx.saved_tensors
         # Positions that share the maximum share its gradient.

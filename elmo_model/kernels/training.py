@@ -1,8 +1,9 @@
 """The training kernel: one LSTM layer over a window of steps, with its own gradient.
 
-Equal to `kernels.plain` step by step. It is fast because a step is one product over [x; h] and one sigmoid over all gates
-(tanh(a) = 2 sigmoid(2a) - 1), and because only the recurrent product of the gradient stays inside the loop: the gradients of weights
-and inputs are one large product each over all steps. Products may be in bfloat16; gates, states and sums over steps stay in float32.
+Equal to `kernels.plain` step by step. It is fast because a step is one product over [x; h] and one sigmoid over all
+gates (tanh(a) = 2 sigmoid(2a) - 1), and because only the recurrent product of the gradient stays inside the loop: the
+gradients of weights and inputs are one large product each over all steps. Products may be in bfloat16; gates, states
+and their gradients stay in float32.
 """
 
 from __future__ import annotations
@@ -91,7 +92,7 @@ class _LstmWindow(torch.autograd.Function):
         for step in range(time):
             xh[step, :, width:] = hidden
             gate = torch.add(torch.mm(xh[step], scaled_weight.t(), out=sums), shift, out=gates[step]).sigmoid_()
-            enter, candidate, forget, leave = gate.split(cells, dim=1)
+            enter, candidate, forget, leave = gate.chunk(4, dim=1)
             state = torch.mul(forget, states[step], out=states[step + 1])
             state.addcmul_(enter, candidate, value=2).sub_(enter)
             if cell_clip is not None:
@@ -109,7 +110,7 @@ class _LstmWindow(torch.autograd.Function):
         return outputs, last_cell, last_hidden
 
     @staticmethod
-    @once_differentiable  # type: ignore[untyped-decorator]
+    @once_differentiable
     def backward(ctx: Any, grad_outputs: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
         weight, projection, xh, gates, states, squashed, opened, outputs = ctx.saved_tensors
         cell_clip, proj_clip = ctx.clips
@@ -125,10 +126,10 @@ class _LstmWindow(torch.autograd.Function):
         grad_state = torch.zeros_like(states[0])
         grad_recurrent: Tensor | None = None
         factor, slope, inside = torch.empty_like(gates[0]), torch.empty_like(gates[0]), torch.empty_like(states[0])
-        enter_factor, candidate_factor, forget_factor, leave_factor = factor.split(cells, dim=1)
+        enter_factor, candidate_factor, forget_factor, leave_factor = factor.chunk(4, dim=1)
         for step in reversed(range(time)):
             gate, squash = gates[step], squashed[step]
-            enter, candidate, forget, leave = gate.split(cells, dim=1)
+            enter, candidate, forget, leave = gate.chunk(4, dim=1)
             grad_hidden = grad_outputs[step] if grad_recurrent is None else grad_outputs[step] + grad_recurrent
             if projection_p is not None and proj_clip is not None:
                 grad_hidden = grad_hidden * (outputs[step].abs() < proj_clip)

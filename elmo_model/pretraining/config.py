@@ -70,14 +70,14 @@ class TrainingOptions:
 
     @classmethod
     def from_mapping(cls, mapping: Mapping[str, Any]) -> TrainingOptions:
-        """The settings in the parsed JSON of an options file; missing keys take their defaults, unknown keys are ignored.
+        """The settings in the parsed JSON of an options file; missing keys take their defaults, others are ignored.
 
         Raises:
             OptionsError: A value is out of its range, or asks for something that doesn't exist here.
         """
         if mapping.get("share_embedding_softmax"):
             raise OptionsError(
-                "share_embedding_softmax is true; sharing the word table with the softmax isn't supported, set it to false"
+                "share_embedding_softmax is true; the softmax can't share the word table here; set it to false"
             )
         names = [option.name for option in dataclasses.fields(cls)]
         return cls(**{name: mapping[name] for name in names if name in mapping})

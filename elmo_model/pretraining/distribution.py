@@ -14,7 +14,8 @@ from elmo_model.pretraining.streams import Window
 class Processes:
     """The processes of a run, or this one alone if `torch.distributed` wasn't set up.
 
-    All read the joint data and draw the same candidates, so that a run of n processes takes the steps of one with n times the rows.
+    All read the joint data and draw the same candidates, so that a run of n processes takes the steps of one process
+    with n times the rows.
 
     Attributes:
         count: How many there are.
@@ -44,7 +45,7 @@ class Processes:
         if self.count == 1:
             return
         joined = self.average(torch.cat([gradient.flatten() for gradient in gradients]))
-        for gradient, mean in zip(gradients, joined.split([g.numel() for g in gradients]), strict=True):
+        for gradient, mean in zip(gradients, torch.split(joined, [g.numel() for g in gradients]), strict=True):
             gradient.copy_(mean.view_as(gradient))
 
     def gather(self, rows: Tensor) -> Tensor:
@@ -58,6 +59,14 @@ class Processes:
     def own_part(self, rows: Tensor) -> Tensor:
         """This process's part of rows gathered before."""
         return rows.chunk(self.count)[self.rank]
+
+    def of_leader(self, value: float) -> float:
+        """The value that the process of rank 0 has."""
+        if self.count == 1:
+            return value
+        held = torch.tensor([value], dtype=torch.float64)
+        torch.distributed.broadcast(held, src=0)
+        return held.item()
 
     def agree(self, flag: bool) -> bool:
         """Whether the flag is set in any process."""

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
 
 from elmo_model.bilm import run_layers
 from elmo_model.characters import BEGIN_SENTENCE, END_SENTENCE
@@ -26,11 +25,13 @@ class Perplexity:
     Attributes:
         by_direction: exp(total loss / predictions), by direction.
         tokens: Predictions of each direction: the tokens and an end mark for each sentence.
+        sentences: How many.
         unknown: Targets the vocabulary lacks, which count as its unknown word.
     """
 
     by_direction: dict[str, float]
     tokens: int
+    sentences: int
     unknown: int
 
     @property
@@ -51,23 +52,26 @@ def perplexity(
     model.eval()
     directions = model.bilm.directions
     totals = dict.fromkeys(directions, 0.0)
-    tokens = unknown = 0
+    tokens = unknown = count = 0
     for batch in _batches_by_length(sentences, batch_size):
+        count += len(batch)
         tokens += sum(len(sentence) + 1 for sentence in batch)
         unknown += sum(token not in vocabulary for sentence in batch for token in sentence)
         for direction, loss in zip(directions, _sentence_losses(model, batch, vocabulary), strict=True):
             totals[direction] += loss
     if not tokens:
         raise EmptyCorpusError("there are no sentences to evaluate on")
-    return Perplexity({name: math.exp(total / tokens) for name, total in totals.items()}, tokens, unknown)
+    return Perplexity({name: math.exp(total / tokens) for name, total in totals.items()}, tokens, count, unknown)
 
 
 @torch.no_grad()
 def carried_perplexity(
     model: LanguageModel, sentences: Sequence[Sequence[str]], *, vocabulary: Vocabulary, batch_size: int = 256
 ) -> float:
-    """Perplexity as the original test program gives it: rows of single tokens, state carried through all sentences,
-    exp of the unweighted mean loss of the batches, the last incomplete batch dropped. It depends on the batch size.
+    """Perplexity as the original test program gives it.
+
+    That is: rows of single tokens, state carried through all sentences, exp of the unweighted mean loss of the batches,
+    the last incomplete batch dropped. It depends on the batch size.
 
     Raises:
         EmptyCorpusError: There is less than one batch.
@@ -140,13 +144,11 @@ def _sentence_losses(model: LanguageModel, batch: Sequence[Sequence[str]], vocab
         ]
         inputs.append(F.embedding(torch.tensor(read, device=device), vectors))
         targets.append(torch.tensor(wanted, device=device))
-    tops: list[Tensor] = []
-    for tops, _ in run_layers(
+    *_, (tops, _) = run_layers(
         bilm.plain_layers(),
         inputs,
         batch_sizes,
         bilm.zero_states(len(batch)),
         use_skip_connections=bilm.lstm.use_skip_connections,
-    ):
-        pass
+    )
     return [float(model.softmax.losses(top, wanted).double().sum()) for top, wanted in zip(tops, targets, strict=True)]

@@ -73,7 +73,7 @@ def window_gradients(
     def run_group(pair: tuple[Tensor, Tensor]) -> dict[nn.Parameter, Tensor]:
         return dict(zip(encoder, torch.autograd.grad(pair[0], encoder, pair[1]), strict=True))
 
-    pairs = zip(groups, grad_vectors.split([len(group) for group in groups]), strict=True)
+    pairs = zip(groups, torch.split(grad_vectors, [len(group) for group in groups]), strict=True)
     gradients: dict[nn.Parameter, Tensor] = {}
     for part in (*(part for _, _, part, _ in results), *in_parallel(run_group, pairs)):
         for parameter, gradient in part.items():

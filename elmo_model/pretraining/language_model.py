@@ -42,7 +42,7 @@ class WindowTensors:
 def window_tensors(
     windows: Sequence[Window], *, encoder: TokenEncoder, vocabulary: Vocabulary, device: torch.device | str = "cpu"
 ) -> WindowTensors:
-    """The tensors of a window, given for each direction; words the vocabulary lacks become its unknown word as targets only."""
+    """The tensors of a window, given for each direction; unlisted words become the unknown word as targets only."""
     # Each distinct token is encoded once, whatever its place or direction.
     distinct = sorted(
         {token for window in windows for row in window.inputs for token in row},

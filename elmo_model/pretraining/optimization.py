@@ -14,7 +14,7 @@ _FINAL_SHARE = 0.02
 
 
 def make_optimizer(parameters: Iterable[nn.Parameter], options: TrainingOptions) -> torch.optim.Optimizer:
-    """Adagrad exactly as published (accumulators start at 1, nothing added to the root), or Adam with a short memory."""
+    """Adagrad as published (accumulators start at 1, nothing added to the root), or Adam with a short memory."""
     if options.optimizer == "adagrad":
         return torch.optim.Adagrad(parameters, lr=options.learning_rate, initial_accumulator_value=1.0, eps=0.0)
     return torch.optim.Adam(parameters, lr=options.learning_rate, betas=(0.9, 0.99), fused=True)

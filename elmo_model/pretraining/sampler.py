@@ -1,4 +1,4 @@
-"""The candidates of the sampled softmax: unique words drawn from a log-uniform distribution over the ranks of the vocabulary."""
+"""The candidates of the sampled softmax: unique words, log-uniform over the ranks of the vocabulary."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ class Candidates:
 
 
 class LogUniformSampler:
-    """Draws word k with probability P(k) = (ln(k + 2) - ln(k + 1)) / ln(V + 1): close to the frequency of words if the vocabulary is sorted by it.
+    """Draws word k with probability P(k) = (ln(k + 2) - ln(k + 1)) / ln(V + 1).
+
+    That is close to the frequency of words, if the vocabulary is sorted by it.
 
     Args:
         n_words: Words of the vocabulary (V).
@@ -51,7 +53,7 @@ class LogUniformSampler:
                 return Candidates(drawn[first], int(first[-1]) + 1)
 
     def log_expected_count(self, ids: NDArray[np.int64], *, tries: int) -> NDArray[np.float32]:
-        """Logarithm of how often each word is expected among the candidates, ln(1 - (1 - P)^tries), float32, shaped like ids."""
+        """How often each word is expected among candidates: ln(1 - (1 - P)^tries), float32, shaped like ids."""
         return log_expected_count(ids, n_words=self.n_words, tries=tries)
 
     def state(self) -> dict[str, Any]:
@@ -66,4 +68,5 @@ class LogUniformSampler:
 def log_expected_count(ids: NDArray[np.int64], *, n_words: int, tries: int) -> NDArray[np.float32]:
     """See `LogUniformSampler.log_expected_count`."""
     probability = np.log1p(1 / (ids + 1.0)) / np.log(n_words + 1)
-    return np.log(-np.expm1(tries * np.log1p(-probability))).astype(np.float32)
+    expected: NDArray[np.float64] = np.log(-np.expm1(tries * np.log1p(-probability)))
+    return expected.astype(np.float32)

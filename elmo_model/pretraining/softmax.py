@@ -33,17 +33,16 @@ class Softmax(nn.Module):
         self.bias.zero_()
 
     def losses(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        """Negative log-likelihood of each target among all words, in float32 whatever autocast says, (rows,).
+        """Negative log-likelihood of each target among all words, (rows,).
 
         Args:
             outputs: Top layer outputs, (rows, p).
             targets: Word ids, (rows,).
         """
-        with torch.autocast(outputs.device.type, enabled=False):
-            pairs = zip(outputs.to(self.weight.dtype).split(4 * CHUNK_ROWS), targets.split(4 * CHUNK_ROWS), strict=True)
-            return torch.cat(
-                [F.cross_entropy(F.linear(o, self.weight, self.bias), t, reduction="none") for o, t in pairs]
-            )
+        chunks = zip(torch.split(outputs, 4 * CHUNK_ROWS), torch.split(targets, 4 * CHUNK_ROWS), strict=True)
+        return torch.cat(
+            [F.cross_entropy(F.linear(rows, self.weight, self.bias), own, reduction="none") for rows, own in chunks]
+        )
 
     def sampled_loss(
         self,
@@ -57,7 +56,8 @@ class Softmax(nn.Module):
     ) -> Tensor:
         """Mean over rows of the cross-entropy of each target against the candidates.
 
-        Logits are lowered by the logarithm of the expected count of their word; a candidate equal to the row's target is left out.
+        Logits are lowered by the logarithm of the expected count of their word; a candidate equal to the row's target
+        is left out.
 
         Args:
             outputs: Top layer outputs, (rows, p).
@@ -86,7 +86,7 @@ class Softmax(nn.Module):
 
 
 class _SampledCrossEntropy(torch.autograd.Function):
-    """Mean cross-entropy of the true logit against candidates' logits; gradients are made with the loss, chunk by chunk."""
+    """Mean cross-entropy of the true against candidates' logits; gradients are made with the loss, by chunks."""
 
     @staticmethod
     def forward(
@@ -124,7 +124,7 @@ class _SampledCrossEntropy(torch.autograd.Function):
         return losses.mean()
 
     @staticmethod
-    @once_differentiable  # type: ignore[untyped-decorator]
+    @once_differentiable
     def backward(ctx: Any, grad_loss: Tensor) -> tuple[Tensor | None, ...]:
         scale = grad_loss / len(ctx.saved_tensors[0])
         return (*(gradient * scale for gradient in ctx.saved_tensors), None, None)

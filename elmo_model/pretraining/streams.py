@@ -1,8 +1,8 @@
 """The data of pretraining: windows of a fixed shape, cut from endless streams of sentences.
 
-Every row of a batch is its own stream over one shared source of sentences. A sentence is wrapped in boundaries; a row reads its tokens as
-inputs and the tokens after them as targets, goes on with it in the next window if it doesn't fit, and takes the next sentence when it ends.
-The backward direction reads another source, each sentence reversed.
+Every row of a batch is its own stream over one shared source of sentences. A sentence is wrapped in boundaries; a row
+reads its tokens as inputs and the tokens after them as targets, goes on with it in the next window if it doesn't fit,
+and takes the next sentence when it ends. The backward direction reads another source, each sentence reversed.
 """
 
 from __future__ import annotations
@@ -124,7 +124,8 @@ class WindowStream:
         """The next window; rows are filled in order."""
         inputs: list[list[str]] = []
         targets: list[list[str]] = []
-        for row, pending in enumerate(self._pending):
+        for row, left in enumerate(self._pending):
+            pending = left
             read: list[str] = []
             wanted: list[str] = []
             while len(read) < self._steps:

@@ -1,4 +1,4 @@
-"""One training step after another: data, loss, gradient, update; and the whole state of that, to be saved and restored."""
+"""One training step after another: data, loss, gradient, update; and their whole state, to be saved."""
 
 from __future__ import annotations
 

@@ -16,8 +16,8 @@ B = TypeVar("B")
 def in_parallel(function: Callable[[A], B], parts: Iterable[A]) -> list[B]:
     """The function's results for all parts, computed on as many threads as torch has, one part a thread.
 
-    The directions of a model are such parts. Torch's way, all threads on one operation after the other, makes threads wait for
-    each other after each of them, ten thousand times a second.
+    The directions of a model are such parts. Torch's way, all threads on one operation after the other, makes threads
+    wait for each other ten thousand times a second.
     """
     parts = list(parts)
     threads = min(torch.get_num_threads(), len(parts))
