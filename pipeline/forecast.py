@@ -10,11 +10,11 @@ from pipeline.formats.streams import InputFile
 from pipeline.scanning import CorpusScan, PlannedShard
 from pipeline.schema import Column
 
-# Beside vectors and strings, in bytes: offsets, status, line and index row of a sentence, the offset of a token, and
-# the structure, receipt and manifest entry of a shard.
+# Beside vectors and strings, in bytes, as measured: offsets, status, line and index row of a sentence, the offset of
+# a token, and the structure, receipt and manifest entry of a shard.
 _SENTENCE_BYTES = 58
 _TOKEN_BYTES = 8
-_SHARD_BYTES = 8_000
+_SHARD_BYTES: dict[str, int] = {"hdf5": 21_000, "parquet": 7_000}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +62,7 @@ class Forecast:
             counts.get("string_bytes", 0)
             + sentences * _SENTENCE_BYTES
             + tokens * _TOKEN_BYTES
-            + len(shards) * _SHARD_BYTES
+            + len(shards) * _SHARD_BYTES[config.shard_format]
         )
         return cls(
             shards=len(shards),
