@@ -9,6 +9,7 @@ import click
 
 from elmo_model.kernels.select import KernelName
 from jobs.encoders.detect import encoder_factory
+from jobs.encoders.transformer import PiecePooling
 from jobs.progress import readable_bytes
 from jobs.run_dump import DumpOptions, run_dump
 from jobs.runners import RunnerConfig, threads_per_worker
@@ -40,7 +41,7 @@ EXIT_WITH_FAILURES = 3
 @click.command()
 @click.argument("inputs", nargs=-1, required=True)
 @click.argument("output")
-@click.option("--model", required=True, help="Folder of the model.")
+@click.option("--model", required=True, help="Folder of the model, or file of word vectors.")
 @click.option(
     "--format",
     "shard_format",
@@ -120,6 +121,11 @@ EXIT_WITH_FAILURES = 3
     show_default=True,
     help="How LSTMs are computed.",
 )
+@click.option("--fold-full-width", is_flag=True, help="ELMoForManyLangs: read full-width forms as ASCII.")
+@click.option("--lowercase", is_flag=True, help="Word vectors: look tokens up in lower case.")
+@click.option(
+    "--pieces", type=click.Choice(get_args(PiecePooling)), help="Transformers: what of its pieces a word is; else mean."
+)
 @click.option("--workers", default=RunnerConfig.workers, show_default=True, help="Processes on this machine.")
 @click.option(
     "--max-failures", default=DumpOptions.max_failures, show_default=True, help="Failed sentences to go on after."
@@ -147,6 +153,9 @@ def dump(
     shard_tokens: int,
     batch_sentences: int | None,
     kernel: KernelName,
+    fold_full_width: bool,
+    lowercase: bool,
+    pieces: PiecePooling | None,
     workers: int,
     max_failures: int,
     fresh: bool,
@@ -179,7 +188,14 @@ def dump(
         store=StoreConfig(shard_format=shard_format, dtype=dtype, layers=layers, pool=pool, shard_tokens=shard_tokens),
     )
     runner = RunnerConfig(workers=workers)
-    encoder = encoder_factory(model, kernel=kernel, threads=threads_per_worker(runner))
+    encoder = encoder_factory(
+        model,
+        kernel=kernel,
+        threads=threads_per_worker(runner),
+        fold_full_width=fold_full_width,
+        lowercase=lowercase,
+        pieces=pieces,
+    )
     if dry_run:
         _print_forecast(inputs, output, encoder, config)
         return 0

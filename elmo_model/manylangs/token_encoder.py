@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from elmo_model.manylangs import dictionaries
 from elmo_model.manylangs.dictionaries import Dictionary
 from elmo_model.manylangs.options import EmbedderOptions
-from elmo_model.token_encoder import Highway, TokenEncoder, convolve, zeroed
+from elmo_model.token_encoder import Highway, RowwiseLinear, TokenEncoder, convolve, zeroed
 
 # U+FF01 to U+FF5E are the printable ASCII characters in the width of an ideograph.
 _FULL_WIDTH_TO_ASCII = {0xFF01 + offset: 0x21 + offset for offset in range(94)}
@@ -55,7 +55,7 @@ class ManyLangsTokenEncoder(TokenEncoder):
         )
         self.highways = nn.ModuleList(Highway(options.n_filters) for _ in range(options.n_highway))
         joined = (0 if words is None else options.word_dim) + options.n_filters
-        self.projection = zeroed(nn.Linear(joined, width, device="meta"))
+        self.projection = zeroed(RowwiseLinear(joined, width, device="meta"))
 
     def token_ids(self, tokens: Sequence[str]) -> NDArray[np.int32]:
         """The word id of each token (0 without words), then its character row: int32 (tokens, 1 + characters)."""

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
+from pathlib import Path
 
 import torch
 
@@ -25,6 +26,12 @@ NUMERICS_VERSION = 1
 _DIRECTIONS: dict[str | None, Direction] = {None: "none", "forward": "forward", "backward": "backward"}
 
 
+def is_bilm(folder: Path) -> bool:
+    """Whether a folder holds files that only models of this family have; it may still lack others."""
+    patterns = ("*options*.json", "*weights*.hdf5", "*weights*.h5")
+    return any(path.is_file() for pattern in patterns for path in folder.glob(pattern))
+
+
 @dataclass(frozen=True, kw_only=True)
 class BiLmEncoderFactory:
     """A model folder in the original layout, as an encoder.
@@ -32,12 +39,12 @@ class BiLmEncoderFactory:
     Attributes:
         model: The folder.
         kernel: How LSTMs are computed; recorded in receipts.
-        threads: Cores that one process computes with.
+        threads: Cores that one process computes with; None for all of the machine it is on.
     """
 
     model: str
     kernel: KernelName = "auto"
-    threads: int = 1
+    threads: int | None = 1
 
     def __post_init__(self) -> None:
         check_choice("kernel", self.kernel, KernelName)

@@ -12,14 +12,14 @@ from pipeline.errors import ConfigError, DeviceLostError, EncoderOutOfMemoryErro
 _log = logging.getLogger(__name__)
 
 
-def use_threads(threads: int) -> None:
-    """Sets the cores that products are computed with, such that their number changes no bit of the results.
+def use_threads(threads: int | None) -> None:
+    """Sets the cores that products are computed with, None for all, so that their number changes no bit of the results.
 
     MKL looks at its environment once, at the first product of a process, so this comes before it.
     """
     # Without it, MKL sums in another order for another number of threads.
     os.environ.setdefault("MKL_CBWR", "AUTO,STRICT")
-    torch.set_num_threads(threads)
+    torch.set_num_threads(threads or os.cpu_count() or 1)
 
 
 def available_device(device: str) -> str:

@@ -4,8 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import torch
-
 from elmo_model.columns import columns
 from elmo_model.errors import DeviceError
 from elmo_model.extractor import Extractor
@@ -14,7 +12,7 @@ from elmo_model.manylangs.lstm_encoder import OUTPUT, LstmExtractor
 from elmo_model.manylangs.model import CHARACTERS, EMBEDDER, ENCODER, WORDS, ManyLangsModel
 from elmo_model.manylangs.options import ManyLangsOptions, read_options
 from jobs.encoders.bilm import BiLmEncoder, as_column
-from jobs.encoders.devices import available_device
+from jobs.encoders.devices import available_device, use_threads
 from pipeline.config import Precision, check_choice
 from pipeline.encoding import EncoderSpec
 from pipeline.errors import ConfigError
@@ -35,13 +33,13 @@ class ManyLangsEncoderFactory:
     Attributes:
         model: The folder.
         kernel: How LSTMs are computed; recorded in receipts.
-        threads: Cores that one process computes with.
+        threads: Cores that one process computes with; None for all of the machine it is on.
         fold_full_width: Read full-width letters, digits and punctuation as ASCII, which published Chinese models know.
     """
 
     model: str
     kernel: KernelName = "auto"
-    threads: int = 1
+    threads: int | None = 1
     fold_full_width: bool = False
 
     def __post_init__(self) -> None:
@@ -65,7 +63,7 @@ class ManyLangsEncoderFactory:
 
     def load(self, *, columns: Sequence[str], device: str, precision: Precision, carried_state: bool) -> BiLmEncoder:
         """The loaded model on the device."""
-        torch.set_num_threads(self.threads)
+        use_threads(self.threads)
         model = ManyLangsModel.open(self.model)
         device = available_device(device)
         if model.options.encoder == "lstm":

@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from jobs.encoders.devices import available_device, translated_errors
+from jobs.encoders.devices import available_device, translated_errors, use_threads
 from pipeline.config import Precision, check_choice
 from pipeline.encoding import Encoded, EncoderSpec
 from pipeline.errors import ConfigError
@@ -54,12 +54,12 @@ class TransformerEncoderFactory:
     Attributes:
         model: The folder.
         pieces: How the pieces of a word become its vector: their `mean`, or the `first` one.
-        threads: Cores that one process computes with.
+        threads: Cores that one process computes with; None for all of the machine it is on.
     """
 
     model: str
     pieces: PiecePooling = "mean"
-    threads: int = 1
+    threads: int | None = 1
 
     def __post_init__(self) -> None:
         check_choice("pieces", self.pieces, PiecePooling)
@@ -92,7 +92,7 @@ class TransformerEncoderFactory:
         """The loaded model on the device."""
         self.check(device=device, precision=precision, carried_state=carried_state)
         _weight_files(Path(self.model))
-        torch.set_num_threads(self.threads)
+        use_threads(self.threads)
         model = _pretrained("AutoModel", self.model, use_safetensors=True)
         return TransformerEncoder(
             model.float().eval().to(available_device(device)),
@@ -219,6 +219,8 @@ def _pretrained(auto_class: str, folder: str, **options: Any) -> Any:
     os.environ["HF_HUB_OFFLINE"] = "1"  # read by the library on import
     try:
         import transformers  # noqa: PLC0415 - an extra, and slow to import
+
+        transformers.utils.logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     except ImportError:
         raise ConfigError(
             f"{folder}: a transformer needs its library: pip install 'elmo-features[transformers]'"
