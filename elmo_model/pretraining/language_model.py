@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from elmo_model.bilm import BiLm, run_layers
-from elmo_model.kernels.char_cnn import encode_words
+from elmo_model.kernels.training_encoder import encode_words
 from elmo_model.kernels.training import WindowLayer
 from elmo_model.lstm import LstmState
 from elmo_model.pretraining.softmax import Softmax
