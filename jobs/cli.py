@@ -76,6 +76,7 @@ def main(arguments: list[str] | None = None) -> NoReturn:
         # Beam logs the traceback of whatever a worker raises; the error itself arrives here as well.
         logging.getLogger("apache_beam").setLevel(logging.CRITICAL)
         logging.getLogger().setLevel(logging.ERROR)
+        logging.getLogger("elmo_model").setLevel(logging.WARNING)
     try:
         # The flag counts wherever it stands, also after the command.
         given = [argument for argument in arguments if argument != "--debug"]

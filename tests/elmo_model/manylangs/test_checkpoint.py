@@ -1,9 +1,7 @@
 """Pickles from strangers: read without running anything, refused in one line."""
 
-import os
 import pickle
 from collections import OrderedDict
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,19 +10,10 @@ import torch
 
 from elmo_model.errors import WeightsError
 from elmo_model.manylangs.checkpoint import read_tensors
+from support.malicious import Malicious
 from support.paths import GOLDEN
 
 MANYLANGS = GOLDEN / "manylangs"
-
-
-class Malicious:
-    """On being unpickled, makes a folder."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = str(folder)
-
-    def __reduce__(self) -> tuple[Callable[..., Any], tuple[str]]:
-        return os.mkdir, (self.folder,)
 
 
 def refused(path: Path) -> str:

@@ -2,11 +2,13 @@
 
 import json
 import pickle
+import shutil
 from pathlib import Path
 
 import h5py
 import numpy as np
 import pytest
+import torch
 from numpy.typing import NDArray
 
 from jobs.encoders.manylangs import ManyLangsEncoderFactory, is_manylangs
@@ -14,6 +16,8 @@ from jobs.run_dump import run_dump
 from pipeline.config import DumpConfig, EncodeConfig, StoreConfig
 from pipeline.errors import ConfigError
 from pipeline.reader import FeatureStore
+from support.cli import elmo_process
+from support.malicious import Malicious
 from support.paths import GOLDEN
 
 MANYLANGS = GOLDEN / "manylangs"
@@ -76,3 +80,20 @@ def test_the_family_is_told_by_its_files(tmp_path: Path) -> None:
     assert is_manylangs(MANYLANGS / "word_only_elmo") and not is_manylangs(GOLDEN / "seeded" / "base")
     (tmp_path / "word.dic").touch()
     assert is_manylangs(tmp_path)
+
+
+def test_the_command_says_which_network_config_stands_for_a_dead_path(tmp_path: Path) -> None:
+    (tmp_path / "corpus.txt").write_text("the fox\n")
+    model = MANYLANGS / "char_only_elmo"
+    done = elmo_process("dump", tmp_path / "corpus.txt", tmp_path / "store", "--model", model, "--dry-run")
+    assert done.code == 0 and done.err.count("/home/nobody/projects/conll2018/configs/cnn_tiny.json") == 1
+    assert str(model / "cnn_tiny.json") in done.err
+
+
+def test_the_command_refuses_a_malicious_model_in_one_line(tmp_path: Path) -> None:
+    model = Path(shutil.copytree(MANYLANGS / "char_word_elmo", tmp_path / "model"))
+    torch.save({"weight": Malicious(tmp_path / "victim")}, model / "encoder.pkl")
+    (tmp_path / "corpus.txt").write_text("the fox\n")
+    done = elmo_process("dump", tmp_path / "corpus.txt", tmp_path / "store", "--model", model)
+    assert done.code == 2 and len(done.err.splitlines()) == 1 and "encoder.pkl: refused" in done.err
+    assert not (tmp_path / "victim").exists() and not (tmp_path / "store").exists()

@@ -1,7 +1,6 @@
 """Transformers from a local folder: a tiny BERT with random weights, made here."""
 
 import json
-import os
 import pickle
 import socket
 from pathlib import Path
@@ -18,6 +17,7 @@ from pipeline.config import DumpConfig
 from pipeline.encoding import Encoded
 from pipeline.errors import ConfigError
 from pipeline.reader import FeatureStore
+from support.malicious import Malicious
 from support.paths import GOLDEN
 
 transformers = pytest.importorskip("transformers")
@@ -129,14 +129,6 @@ def test_no_connection_is_ever_tried(folder: Path, monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(socket.socket, "connect", refused)
     encode(folder, SENTENCES)
-
-
-class Malicious:
-    def __init__(self, path: Path) -> None:
-        self.path = str(path)
-
-    def __reduce__(self) -> tuple[Any, tuple[str]]:
-        return os.mkdir, (self.path,)
 
 
 def copied(folder: Path, target: Path, *left_out: str) -> Path:
