@@ -9,6 +9,8 @@ from pipeline.schema import ShardFormat, StoredDtype
 
 InputFormat = Literal["auto", "text", "tsv", "jsonl", "conllu", "conll", "fasta", "parquet"]
 BlankLines = Literal["keep", "skip", "refuse"]
+ConlluColumn = Literal["form", "lemma"]
+FastaId = Literal["word", "line", "accession"]
 Precision = Literal["float32", "bfloat16", "int8"]
 Device = Literal["auto", "cpu", "cuda"]
 
@@ -30,10 +32,17 @@ class CorpusConfig:
 
     Attributes:
         input_format: `auto` goes by the file name: `.tsv`, `.jsonl`, `.conllu`, `.fasta`, ...; anything else is text.
-        glob: Which files of a directory are read, matched against the path relative to it.
+        glob: Which files of a folder are read, matched against the path relative to it; without `/`, against the name.
         encoding: Of the text files; anything that does not decode is an error with line and byte.
         tokenizer: A name of `pipeline.tokenizers`.
-        blank_lines: Whether a blank line is a sentence of no tokens, is left out, or is refused.
+        blank_lines: Whether a sentence of no tokens, such as a blank line, is kept, left out, or refused.
+        id_column: Of JSON lines and tables: the name of the id. The next two are those of text and tokens.
+        text_column: See `id_column`.
+        tokens_column: See `id_column`.
+        conllu_column: Of CoNLL-U: what the tokens are.
+        conll_column: Of other CoNLL formats: the column of the tokens, counted from 1; None is 1, unless that seems to
+            number the rows, which is refused.
+        fasta_id: Of FASTA: which part of a header is the id.
     """
 
     input_format: InputFormat = "auto"
@@ -41,10 +50,20 @@ class CorpusConfig:
     encoding: str = "utf-8"
     tokenizer: str = "whitespace"
     blank_lines: BlankLines = "keep"
+    id_column: str = "id"
+    text_column: str = "text"
+    tokens_column: str = "tokens"
+    conllu_column: ConlluColumn = "form"
+    conll_column: int | None = None
+    fasta_id: FastaId = "word"
 
     def __post_init__(self) -> None:
         check_choice("input format", self.input_format, InputFormat)
         check_choice("blank lines", self.blank_lines, BlankLines)
+        check_choice("CoNLL-U column", self.conllu_column, ConlluColumn)
+        check_choice("FASTA id", self.fasta_id, FastaId)
+        if self.conll_column is not None and self.conll_column < 1:
+            raise ConfigError(f"CoNLL column {self.conll_column} is below 1; columns are counted from 1")
         if not self.glob:
             raise ConfigError("glob is empty; '**/*' takes every file")
         try:

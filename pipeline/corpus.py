@@ -7,8 +7,11 @@ from pathlib import PurePosixPath
 from pipeline.config import CorpusConfig
 from pipeline.errors import ConfigError
 from pipeline.formats.base import RawSentence, malformed
+from pipeline.formats.conll import parse_conll, parse_conllu
+from pipeline.formats.fasta import parse_fasta
 from pipeline.formats.jsonl import parse_jsonl
 from pipeline.formats.streams import COMPRESSIONS, Digest, InputFile, read_lines
+from pipeline.formats.table import read_table
 from pipeline.formats.text import parse_text, parse_tsv
 from pipeline.records import Sentence
 from pipeline.tokenizers import MissingTokenizerLibraryError, Tokenizer, load_tokenizer
@@ -17,6 +20,15 @@ _FORMATS = {
     ".tsv": "tsv",
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
+    ".conllu": "conllu",
+    ".conll": "conll",
+    ".iob2": "conll",
+    ".fasta": "fasta",
+    ".fa": "fasta",
+    ".faa": "fasta",
+    ".parquet": "parquet",
+    ".arrow": "parquet",
+    ".feather": "parquet",
 }
 
 _BOUNDARY_MARKS = ("<S>", "</S>")
@@ -94,16 +106,24 @@ def read_sentences(
 
 
 def _parse(file: InputFile, config: CorpusConfig, digest: Digest | None) -> Iterator[RawSentence]:
+    name, chosen = file.name, input_format(file.name, config)
+    names = (config.id_column, config.text_column, config.tokens_column)
+    if chosen == "parquet":
+        return read_table(file, names=names, digest=digest)
     lines = read_lines(file, encoding=config.encoding, digest=digest)
-    match input_format(file.name, config):
+    match chosen:
         case "tsv":
-            return parse_tsv(lines, source=file.name, skip_blank=config.blank_lines == "skip")
+            return parse_tsv(lines, source=name, skip_blank=config.blank_lines == "skip")
         case "jsonl":
-            return parse_jsonl(lines, source=file.name)
-        case "text":
+            return parse_jsonl(lines, source=name, names=names)
+        case "conllu":
+            return parse_conllu(lines, source=name, column=config.conllu_column)
+        case "conll":
+            return parse_conll(lines, source=name, token_column=config.conll_column)
+        case "fasta":
+            return parse_fasta(lines, source=name, id_rule=config.fasta_id)
+        case _:
             return parse_text(lines)
-        case other:
-            raise ConfigError(f"input format {other} is not read here")
 
 
 def _checked_id(identifier: str, source: str, line: int) -> str:

@@ -13,7 +13,7 @@ from typing import BinaryIO, Protocol, cast
 import pyarrow as pa
 
 from pipeline.errors import CorpusError
-from pipeline.storage import explain
+from pipeline.storage import StoredFile, explain
 
 COMPRESSIONS = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2"}
 
@@ -38,7 +38,7 @@ class InputFile:
     """
 
     name: str
-    content: Path | BinaryIO
+    content: Path | StoredFile | BinaryIO
 
     def open(self) -> BinaryIO:
         """The file's own bytes from their start; the caller closes it.
@@ -48,6 +48,8 @@ class InputFile:
         """
         if isinstance(self.content, Path):
             return self.content.open("rb")
+        if isinstance(self.content, StoredFile):
+            return self.content.open()
         file = os.fdopen(os.dup(self.content.fileno()), "rb")
         file.seek(0)
         return file
@@ -63,13 +65,21 @@ class InputFile:
             CorpusError: It cannot be read.
         """
         digest = hashlib.sha256()
+        self.feed(digest)
+        return digest.hexdigest()
+
+    def feed(self, digest: Digest) -> None:
+        """Gives the file's own bytes to a digest.
+
+        Raises:
+            CorpusError: It cannot be read.
+        """
         try:
             with self.open() as file:
                 while chunk := file.read(_CHUNK):
                     digest.update(chunk)
         except OSError as error:
             raise CorpusError(f"{self.name}: cannot be read: {explain(error)}") from None
-        return digest.hexdigest()
 
 
 class _Hashed(io.RawIOBase):

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -19,9 +20,10 @@ from hypothesis import strategies as st
 from pipeline.config import CorpusConfig
 from pipeline.corpus import corpus_tokenizer, input_format, read_sentences
 from pipeline.errors import ConfigError, CorpusError
-from pipeline.formats.streams import Digest, InputFile
+from pipeline.formats.streams import InputFile
 from pipeline.records import Sentence
 from pipeline.tokenizers import TokenizedSentence, Tokenizer
+from support.corpora import read_as
 
 Read = Callable[..., list[Sentence]]
 
@@ -35,29 +37,7 @@ COMPRESS: dict[str, Callable[[bytes], bytes]] = {
 @pytest.fixture
 def read(tmp_path: Path) -> Read:
     """Reads given bytes as a file of a given name."""
-
-    def read(
-        data: bytes,
-        name: str = "a.txt",
-        *,
-        config: CorpusConfig | None = None,
-        tokenizer: Tokenizer | None = None,
-        counts: Counter[str] | None = None,
-        digest: Digest | None = None,
-    ) -> list[Sentence]:
-        (tmp_path / "file").write_bytes(data)
-        config = config or CorpusConfig()
-        return list(
-            read_sentences(
-                InputFile(name=name, content=tmp_path / "file"),
-                config,
-                tokenizer=tokenizer or corpus_tokenizer(config),
-                counts=Counter() if counts is None else counts,
-                digest=digest,
-            )
-        )
-
-    return read
+    return partial(read_as, tmp_path / "file")
 
 
 def test_each_line_is_a_sentence_and_blank_ones_keep_their_place(read: Read) -> None:
