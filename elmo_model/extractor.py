@@ -12,7 +12,7 @@ from torch import Tensor
 from elmo_model.bilm import BiLm, run_layers
 from elmo_model.columns import TOKEN, ModelColumn, columns, lstm_column
 from elmo_model.errors import DeviceError
-from elmo_model.kernels.select import KernelName, Precision, ready_layers
+from elmo_model.kernels.select import KernelName, Precision, choose_kernels
 from elmo_model.lstm import LstmState
 from elmo_model.packing import Packing, pack
 from elmo_model.token_cache import TokenVectors
@@ -43,8 +43,7 @@ class Extractor:
     resetting the state can cost a little quality against the carried state of their programs.)
 
     Args:
-        bilm: The model, which then belongs to the extractor. Drop other references to it, so that weights which a
-            kernel keeps in another layout aren't held twice.
+        bilm: The model.
         columns: Names of the columns wanted, all by default.
         device: `cpu`, `cuda` or `cuda:N`.
         precision: Of the LSTM products; results are float32 always.
@@ -52,6 +51,9 @@ class Extractor:
         carried_state: Compatibility with the originals: row k of a batch starts from the state that row k of the batch
             before ended in. Results then depend on the order and size of all batches.
         cached_types: Word types whose token vectors are kept.
+        threads: Threads of the fast CPU kernel, by default as many as torch uses; results don't depend on it.
+        consume: Whether to empty the model's LSTM weights once a kernel keeps them in its own layout, so that they
+            aren't held twice. The model can't be used for anything else afterwards.
 
     Attributes:
         columns: The columns given, in the model's order.
@@ -72,24 +74,34 @@ class Extractor:
         kernel: KernelName = "auto",
         carried_state: bool = False,
         cached_types: int = 65536,
+        threads: int | None = None,
+        consume: bool = False,
     ) -> None:
         self.device = available_device(device)
         self.columns = _chosen(bilm, columns)
         depth = max(column.layer for column in self.columns)
         wanted = {column.direction for column in self.columns}
         self._directions = tuple(name for name in bilm.directions if name in wanted)
-        ready = ready_layers(
-            bilm, depth=depth, directions=self._directions, device=self.device, precision=precision, kernel=kernel
+        empty = LstmState(
+            torch.zeros(0, bilm.lstm.dim, device=self.device),
+            torch.zeros(0, bilm.lstm.projection_dim, device=self.device),
         )
-        self.kernel = ready.choice
-        self._layers = ready.layers
+        self._zero = [[empty for _ in self._directions] for _ in range(depth)]
+        kernels = choose_kernels(
+            bilm,
+            depth=depth,
+            directions=self._directions,
+            device=self.device,
+            precision=precision,
+            kernel=kernel,
+            threads=torch.get_num_threads() if threads is None else threads,
+            consume=consume,
+        )
+        self.kernel = kernels.choice
+        self._layers = kernels.layers
         self._use_skip_connections = bilm.lstm.use_skip_connections
-        self.token_vectors = TokenVectors(bilm.token_encoder, capacity=cached_types, device=self.device)
         self._encoder = bilm.token_encoder
-        self._zero = [
-            [LstmState(*(part[:0].to(self.device) for part in state)) for state in layer]
-            for layer in bilm.zero_states(1, self._directions)[:depth]
-        ]
+        self.token_vectors = TokenVectors(self._encoder, kernels.tokens, capacity=cached_types, device=self.device)
         self._carried = self._zero if carried_state else None
         self._after_boundary = [] if carried_state else self._boundary_states()
 

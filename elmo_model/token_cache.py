@@ -2,15 +2,11 @@
 
 from collections.abc import Sequence
 
-import numpy as np
 import torch
 from torch import Tensor
 
+from elmo_model.kernels.tokens import TokenKernel
 from elmo_model.token_encoder import TokenEncoder
-
-# Products over different numbers of rows differ in the last bits, so that a vector would depend on what else was
-# missing when it was computed. Blocks always have this many rows.
-BLOCK = 64
 
 
 class TokenVectors:
@@ -19,7 +15,8 @@ class TokenVectors:
     A vector's bits depend on its type and the model alone, whatever was asked for before.
 
     Args:
-        encoder: Makes the vectors; moved to the device.
+        encoder: Says what is read of a token.
+        kernel: Makes the vectors.
         capacity: Most types to keep; p floats each, in memory that grows with use.
         device: Where the vectors are made and kept.
 
@@ -28,8 +25,9 @@ class TokenVectors:
         misses: Types computed.
     """
 
-    def __init__(self, encoder: TokenEncoder, *, capacity: int, device: torch.device) -> None:
-        self._encoder = encoder.to(device).eval()
+    def __init__(self, encoder: TokenEncoder, kernel: TokenKernel, *, capacity: int, device: torch.device) -> None:
+        self._encoder = encoder
+        self._kernel = kernel
         self._capacity = capacity
         self._device = device
         self._store = torch.empty(capacity, encoder.width, device=device)
@@ -52,19 +50,13 @@ class TokenVectors:
                 slots.append(slot)
         vectors[found] = self._store[slots]
         if missing:
-            computed = self._compute([types[place] for place in missing])
+            new = [types[place] for place in missing]
+            computed = self._kernel(self._encoder.token_ids(new))
             vectors[missing] = computed
-            self._keep([types[place] for place in missing], computed)
+            self._keep(new, computed)
         self.hits += len(found)
         self.misses += len(missing)
         return vectors
-
-    def _compute(self, types: Sequence[str]) -> Tensor:
-        ids = self._encoder.token_ids(types)
-        padding = np.repeat(ids[:1], -len(ids) % BLOCK, axis=0)
-        blocks = np.concatenate([ids, padding]).reshape(-1, BLOCK, *ids.shape[1:])
-        vectors = [self._encoder(torch.from_numpy(block).to(self._device)) for block in blocks]
-        return torch.cat(vectors)[: len(types)]
 
     def _keep(self, types: Sequence[str], vectors: Tensor) -> None:
         kept = min(len(types), self._capacity)

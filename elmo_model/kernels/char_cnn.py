@@ -1,83 +1,81 @@
-"""The training kernel of the character CNN: all banks in one product, and a maximum with its own gradient."""
+"""The fast character CNN on a CPU: packed products, and convolutions over no more padding than the values depend on."""
 
-from __future__ import annotations
+from typing import cast
 
-from collections.abc import Sequence
-from typing import Any, cast
-
+import numpy as np
 import torch
 import torch.nn.functional as F
+from numpy.typing import NDArray
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 
 from elmo_model.characters import PADDING_ID
-from elmo_model.token_encoder import CharacterTokenEncoder
+from elmo_model.kernels.packed_linear import packed_linear
+from elmo_model.kernels.tokens import BLOCK, blocks
+from elmo_model.kernels.workers import Workers
+from elmo_model.token_encoder import CharacterTokenEncoder, Highway
+
+CUT_LENGTHS = (24, 16)  # of character rows, longest first
 
 
-def encode_words(encoder: CharacterTokenEncoder, ids: Tensor, *, product_dtype: torch.dtype) -> Tensor:
-    """The vectors of words, (words, p), as the encoder gives them; fastest for words of about one length.
+class PackedCharacters:
+    """A character encoder ready to compute on CPU threads; see `tokens.TokenKernel`.
+
+    All windows that lie wholly in the padding give one value, so rows are cut as long as one such window is left.
 
     Args:
         encoder: The weights.
-        ids: Character rows, (words, characters).
-        product_dtype: Type of the matrix products; the vectors have the type of the weights.
+        workers: The threads, which take whole blocks.
     """
-    convolutions = [cast(nn.Conv1d, bank) for bank in encoder.convolutions]
-    used = int((ids != PADDING_ID).sum(dim=1).max()) + max(bank.kernel_size[0] for bank in convolutions)
-    with torch.autocast(ids.device.type, product_dtype, enabled=product_dtype == torch.bfloat16):
-        if used > ids.shape[1]:
-            vectors: Tensor = encoder(ids)
-            return vectors.to(encoder.char_embed.dtype)
-        embedded = F.embedding(ids[:, :used].t(), F.pad(encoder.char_embed, (0, 0, 1, 0)))
-        pooled = convolve_and_pool(embedded, convolutions, product_dtype=product_dtype)
-        biases = torch.cat([cast(Tensor, bank.bias) for bank in convolutions])
-        activation = torch.relu if encoder.options.activation == "relu" else torch.tanh
-        vectors = activation(pooled.to(biases.dtype) + biases)
-        for layer in (*encoder.highways, *([] if encoder.projection is None else [encoder.projection])):
-            vectors = layer(vectors)
-        return vectors.to(biases.dtype)
 
+    def __init__(self, encoder: CharacterTokenEncoder, *, workers: Workers) -> None:
+        options = encoder.options
+        self._workers = workers
+        self._max_characters = options.max_characters_per_token
+        self._widest = max(width for width, _ in options.filters)
+        self._table = F.pad(encoder.char_embed.detach(), (0, 0, 1, 0))
+        self._activate = torch.relu_ if options.activation == "relu" else torch.tanh_
+        self._banks = []
+        for (width, _), module in zip(options.filters, encoder.convolutions, strict=True):
+            convolution = cast("nn.Conv1d", module)
+            kernel = convolution.weight.detach().permute(0, 2, 1).flatten(1)
+            self._banks.append((width, packed_linear(kernel, convolution.bias)))
+        self._highways = [
+            tuple(packed_linear(part.weight, part.bias) for part in (highway.gate, highway.transform))
+            for highway in cast("list[Highway]", encoder.highways)
+        ]
+        self._projection = None
+        if encoder.projection is not None:
+            self._projection = packed_linear(encoder.projection.weight, encoder.projection.bias)
 
-def convolve_and_pool(embedded: Tensor, convolutions: Sequence[nn.Conv1d], *, product_dtype: torch.dtype) -> Tensor:
-    """The maximum over positions of every filter, without the bias, (words, filters).
+    def __call__(self, ids: NDArray[np.int32]) -> Tensor:
+        """The vectors, float32 (tokens, p), of character rows (tokens, characters)."""
+        # The length of a cut row must depend on the token alone, or its vector would on the others in the block.
+        needed = (ids != PADDING_ID).sum(axis=1) + self._widest
+        lengths = np.full(len(ids), self._max_characters)
+        for length in CUT_LENGTHS:
+            if length < self._max_characters:
+                lengths[needed <= length] = length
+        groups = [(length, np.flatnonzero(lengths == length)) for length in np.unique(lengths)]
+        tasks = [block for length, places in groups for block in blocks(ids[places, :length])]
+        encoded = self._workers.map(self._encode, tasks)
+        vectors = torch.empty(len(ids), encoded[0].shape[1])
+        for _, places in groups:
+            count = -(-len(places) // BLOCK)
+            vectors[places] = torch.cat(encoded[:count])[: len(places)]
+            del encoded[:count]
+        return vectors
 
-    All banks see the same positions: those at which the widest fits. Equal to the plain definition if every word
-    leaves room for a widest window of padding after its end, since all further positions repeat that one.
-
-    Args:
-        embedded: Character vectors, positions leading, (characters, words, d).
-        convolutions: The banks.
-        product_dtype: Type of the products; the result has it too.
-    """
-    widest = max(convolution.kernel_size[0] for convolution in convolutions)
-    # (filters, widest * d): a narrower bank has zeros where it doesn't look.
-    weight = torch.cat([F.pad(bank.weight, (0, widest - bank.kernel_size[0])) for bank in convolutions])
-    weight = weight.transpose(1, 2).flatten(1).to(product_dtype)
-    windows = embedded.to(product_dtype).unfold(0, widest, 1).transpose(2, 3).flatten(2)
-    pooled: Tensor = _ConvolveAndPool.apply(windows, weight)  # type: ignore[no-untyped-call]
-    return pooled
-
-
-class _ConvolveAndPool(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, windows: Tensor, weight: Tensor) -> Tensor:
-        """Maxima (words, filters) of windows (positions, words, inputs) under a weight (filters, inputs)."""
-        responses = windows @ weight.t()
-        best = responses[0].clone()
-        for response in responses[1:]:
-            torch.maximum(best, response, out=best)
-        ctx.save_for_backward(windows, weight, responses, best)
-        return best
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:
-        windows, weight, responses, best = ctx.saved_tensors
-        # Positions that share the maximum share its gradient.
-        count = torch.zeros_like(best)
-        for response in responses:
-            count += response == best
-        share = grad / count
-        grad_responses = torch.stack([torch.where(response == best, share, 0) for response in responses]).flatten(0, 1)
-        grad_windows = (grad_responses @ weight).view_as(windows)
-        return grad_windows, grad_responses.t() @ windows.flatten(0, 1)
+    def _encode(self, ids: Tensor) -> Tensor:
+        tokens, length = ids.shape
+        characters = F.embedding(ids, self._table)
+        dim = characters.shape[2]
+        banks = []
+        for width, bank in self._banks:
+            shape, stride = (tokens, length - width + 1, width * dim), (length * dim, dim, 1)
+            windows = characters.as_strided(shape, stride).reshape(-1, width * dim)
+            banks.append(bank(windows).view(*shape[:2], -1).amax(dim=1))
+        vectors = self._activate(torch.cat(banks, dim=1))
+        for gate, transform in self._highways:
+            opened = gate(vectors).sigmoid_()
+            vectors = opened * transform(vectors).relu_() + (1.0 - opened) * vectors
+        return vectors if self._projection is None else self._projection(vectors)

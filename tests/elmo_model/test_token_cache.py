@@ -5,7 +5,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elmo_model.token_cache import BLOCK, TokenVectors
+from elmo_model.kernels.tokens import BLOCK, PlainTokens
+from elmo_model.token_cache import TokenVectors
+from elmo_model.token_encoder import TokenEncoder
 from elmo_model.weights import read_bilm
 from support.bilms import SEEDED, random_bilm, tiny_options
 
@@ -14,7 +16,11 @@ CPU = torch.device("cpu")
 
 
 def cache(capacity: int, model: str = "base") -> TokenVectors:
-    return TokenVectors(read_bilm(SEEDED / model).token_encoder, capacity=capacity, device=CPU)
+    return cache_of(read_bilm(SEEDED / model).token_encoder, capacity)
+
+
+def cache_of(encoder: TokenEncoder, capacity: int) -> TokenVectors:
+    return TokenVectors(encoder, PlainTokens(encoder, device=CPU), capacity=capacity, device=CPU)
 
 
 @pytest.mark.parametrize("model", ["base", "tanh_l2_highway0", "wide_filters", "projection_over_filters"])
@@ -34,9 +40,9 @@ def test_bits_do_not_depend_on_order_company_or_history(model: str) -> None:
     st.lists(st.lists(st.sampled_from("abcdefghij"), unique=True, min_size=1, max_size=8), max_size=8),
 )
 def test_a_bounded_cache_gives_what_a_fresh_one_gives(capacity: int, batches: list[list[str]]) -> None:
-    vectors = TokenVectors(random_bilm().token_encoder, capacity=capacity, device=CPU)
+    vectors = cache_of(random_bilm().token_encoder, capacity)
     for batch in batches:
-        fresh = TokenVectors(random_bilm().token_encoder, capacity=0, device=CPU)
+        fresh = cache_of(random_bilm().token_encoder, 0)
         assert torch.equal(vectors.of(batch), fresh.of(batch))
 
 
@@ -46,8 +52,8 @@ def test_bits_do_not_depend_on_company_for_any_width(n_filters: int, width: int,
     options = tiny_options(projection_dim=width)
     options["char_cnn"].update(filters=[[2, n_filters]], n_highway=n_highway)
     encoder = random_bilm(options).token_encoder
-    whole = TokenVectors(encoder, capacity=0, device=CPU).of(TYPES[:BLOCK])
-    turned = TokenVectors(encoder, capacity=0, device=CPU).of(TYPES[1:BLOCK] + TYPES[:1])
+    whole = cache_of(encoder, 0).of(TYPES[:BLOCK])
+    turned = cache_of(encoder, 0).of(TYPES[1:BLOCK] + TYPES[:1])
     assert torch.equal(turned.roll(1, 0), whole)
 
 

@@ -1,0 +1,36 @@
+"""Token vectors computed in blocks of one size."""
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from elmo_model.token_encoder import TokenEncoder
+
+# Vectors, float32 (types, p), of what the token encoder reads of each type, int32 (types, ...).
+TokenKernel = Callable[[NDArray[np.int32]], Tensor]
+
+# Products over different numbers of rows differ in the last bits, so that a vector would depend on what else was
+# missing when it was computed. Blocks always have this many rows.
+BLOCK = 64
+
+
+class PlainTokens:
+    """A token encoder's own definition; see `TokenKernel`."""
+
+    def __init__(self, encoder: TokenEncoder, *, device: torch.device) -> None:
+        self._encoder = encoder.to(device).eval()
+        self._device = device
+
+    def __call__(self, ids: NDArray[np.int32]) -> Tensor:
+        """The vectors, on the device."""
+        return torch.cat([self._encoder(block.to(self._device)) for block in blocks(ids)])[: len(ids)]
+
+
+def blocks(ids: NDArray[np.int32]) -> Iterator[Tensor]:
+    """The rows in blocks of `BLOCK`, the last one filled up with copies of the first row."""
+    filled = np.concatenate([ids, np.repeat(ids[:1], -len(ids) % BLOCK, axis=0)])
+    for start in range(0, len(filled), BLOCK):
+        yield torch.from_numpy(filled[start : start + BLOCK])
