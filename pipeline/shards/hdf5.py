@@ -7,7 +7,9 @@ times are kept, and the version of the file format is fixed.
 """
 
 import io
+import math
 import os
+import re
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -28,6 +30,7 @@ from pipeline.shards.placement import (
     sentence_is,
     sentence_offsets,
     shape_of,
+    touch,
     write_at,
 )
 from pipeline.storage import explain
@@ -42,10 +45,11 @@ class Hdf5Writer(PlacedWriter):
 
     def __init__(self, path: Path, *, columns: Sequence[Column], dtype: StoredDtype, sentences: Sequence[Sentence]):
         try:
+            _try_space(path, columns=columns, dtype=dtype, sentences=sentences)
             places = _create(path, columns=columns, dtype=dtype, sentences=sentences)
             file = path.open("r+b", buffering=0)
-        except OSError as error:
-            raise StorageError(f"cannot write {path}: {explain(error)}") from error
+        except (OSError, RuntimeError) as error:
+            raise StorageError(f"cannot write {path}: {explain(_system_error(error))}") from error
         self._status_place = places["status"]
         super().__init__(
             file,
@@ -61,6 +65,21 @@ class Hdf5Writer(PlacedWriter):
             self._check_complete()
             write_at(self._file.fileno(), self._status, self._status_place.start, name=self._name)
             os.fsync(self._file.fileno())
+
+
+def _system_error(error: OSError | RuntimeError) -> Exception:
+    """The error of the system behind one of HDF5, which puts its number into a long text."""
+    found = re.search(r"errno = (\d+)", str(error))
+    return OSError(int(found[1]), os.strerror(int(found[1]))) if found else error
+
+
+def _try_space(path: Path, *, columns: Sequence[Column], dtype: StoredDtype, sentences: Sequence[Sentence]) -> None:
+    """Finds a disk that is too full before HDF5 does, which would complain at length about its half-written file."""
+    offsets = sentence_offsets(sentences)
+    values = sum(math.prod(shape_of(column, offsets)) for column in columns)
+    if values:
+        with path.open("wb") as file:
+            os.posix_fallocate(file.fileno(), 0, values * np.dtype(dtype).itemsize)
 
 
 def _create(
@@ -122,11 +141,27 @@ def _places(file: h5py.File) -> dict[str, Place]:
     return places
 
 
+def _read_layout(file: BinaryIO, name: str) -> dict[str, Place]:
+    try:
+        # Through the file object HDF5 takes no lock.
+        with h5py.File(file, "r") as opened:
+            return _places(opened)
+    except (OSError, RuntimeError, ValueError, KeyError, TypeError) as error:
+        raise DamageError(f"{name}: not a readable HDF5 shard ({error})") from None
+
+
 class Hdf5Reader:
     """Reads one HDF5 shard; see `ShardReader`."""
 
     def __init__(
-        self, file: BinaryIO, *, name: str, columns: Sequence[Column], dtype: StoredDtype, preload: bool = False
+        self,
+        file: BinaryIO,
+        *,
+        name: str,
+        columns: Sequence[Column],
+        dtype: StoredDtype,
+        preload: bool,
+        layout: dict[str, Place] | None,
     ):
         if preload:
             with file:
@@ -134,15 +169,15 @@ class Hdf5Reader:
         self._name = name
         self._columns = {column.name: column for column in columns}
         self._file = PlacedReader(file, name=name)
-        try:
-            # Through the file object HDF5 takes no lock.
-            with h5py.File(file, "r") as opened:
-                self._places = _places(opened)
-        except (OSError, RuntimeError, ValueError, KeyError, TypeError) as error:
-            raise DamageError(f"{name}: not a readable HDF5 shard ({error})") from None
+        self.layout = layout if layout is not None else _read_layout(file, name)
         self.offsets = self._array("offsets", np.int64)
         self.status = self._array("status", np.uint8)
         self._check(np.dtype(dtype))
+        self._bounds = {"token": self.offsets.data, "sentence": np.arange(len(self.offsets)).data}
+        self._views = {
+            column.name: (self._file.view(self.layout[f"columns/{column.name}"]), self._bounds[column.rows])
+            for column in columns
+        }
 
     def __len__(self) -> int:
         return len(self.status)
@@ -173,18 +208,22 @@ class Hdf5Reader:
         candidates = np.flatnonzero(np.where(present, lengths == len(text.encode("utf-8")), True))
         return [row for row in candidates.tolist() if sentence_is(self.sentence(row), text)]
 
-    def column(self, name: str, row: int) -> NDArray[Any]:
-        """See `ShardReader.column`."""
-        block = self.block(name, row, row + 1)
-        return block[0] if self._columns[name].rows == "sentence" else block
+    def columns(self, names: Sequence[str], row: int) -> list[NDArray[Any]]:
+        """See `ShardReader.columns`."""
+        found = []
+        for name in names:
+            view, bounds = self._views[name]
+            found.append(view[bounds[row] : bounds[row + 1]] if view is not None else self.block(name, row, row + 1))
+        touch(sum([vectors.nbytes for vectors in found]))
+        return found
 
     def block(self, name: str, start: int, stop: int) -> NDArray[Any]:
         """See `ShardReader.block`."""
         first, last = row_bounds(self._columns[name], self.offsets, start, stop)
-        return self._file.read(self._places[f"columns/{name}"], first, last)
+        return self._file.read(self.layout[f"columns/{name}"], first, last)
 
     def _array(self, name: str, dtype: type[np.generic], start: int = 0, stop: int | None = None) -> NDArray[Any]:
-        place = self._places.get(name)
+        place = self.layout.get(name)
         if place is None or len(place.shape) != 1 or place.dtype != np.dtype(dtype):
             raise DamageError(f"{self._name}: dataset {name} is missing, or not one row of {np.dtype(dtype)}")
         return self._file.read(place, start, place.shape[0] if stop is None else stop)
@@ -205,7 +244,7 @@ class Hdf5Reader:
         if len(offsets) != len(self) + 1 or offsets[0] != 0 or (np.diff(offsets) < 0).any():
             raise DamageError(f"{self._name}: the offsets do not fit {len(self)} sentences")
         for column in self._columns.values():
-            place = self._places.get(f"columns/{column.name}")
+            place = self.layout.get(f"columns/{column.name}")
             expected = shape_of(column, offsets)
             if place is None or place.shape != expected or place.dtype != dtype:
                 given = "is missing" if place is None else f"is {place.dtype} {place.shape}"

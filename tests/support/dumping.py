@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from jobs.run_dump import DumpOptions, run_dump
 from jobs.runners import RunnerConfig
 from pipeline.config import CorpusConfig, DumpConfig, EncodeConfig, StoreConfig
 from pipeline.manifest import Manifest
+from pipeline.storage import Folder
 from support.fakes import FakeEncoderFactory
 from support.paths import TESTS
 
@@ -75,11 +77,36 @@ def dump_killed_at(step: int, *, after: bool, corpus: Path, output: Path, shard_
         env=environment,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
         check=False,
     )
     assert done.returncode in (0, -signal.SIGKILL), done.stderr
     return done.returncode == -signal.SIGKILL
+
+
+def start_fake_dump(
+    corpus: Path, output: Path | str, *, workers: int = 1, seconds: float = 0.0
+) -> subprocess.Popen[str]:
+    """A dump by the command line's own main function, in a process of its own, with a slow fake encoder."""
+    code = (
+        "import jobs.dump, jobs.cli as cli, support.dumping as dumping, support.fakes as fakes\n"
+        f"encoder = fakes.FakeEncoderFactory(seconds={seconds})\n"
+        "cli.elmo.main = lambda *_, **__: dumping.fake_dump(\n"
+        f"    {[str(corpus)]!r}, {str(output)!r}, workers={workers}, encoder=encoder)\n"
+        "cli.main([])\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(TESTS)}
+    return subprocess.Popen(
+        [sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+
+
+def wait_for_receipts(output: Path | str) -> None:
+    """Waits until a dump in another process has finished its first shard."""
+    deadline = time.monotonic() + 120
+    while not Folder(output).list("receipts"):
+        assert time.monotonic() < deadline, "no shard was finished"
+        time.sleep(0.05)
 
 
 def _kill_at(step: int, after: bool) -> None:
