@@ -99,7 +99,7 @@ def _vectors(store: FeatureStore, layers: Layers) -> Callable[[Features], NDArra
     if layers == "top" and store.layout.chosen == "top":
         top = max(column.layer for column in store.manifest.columns if column.layer is not None)
         return lambda features: features.layers(only=(top,), dtype=np.float32)[0]
-    store.layout.layers(None)
+    store.layout.stacking(None)
     if layers == "all":
         return lambda features: features.layers(dtype=np.float32)
     if layers == "top":

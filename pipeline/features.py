@@ -1,6 +1,7 @@
 """One sentence of a store, and which of its columns make up the published layers."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 from typing import Any
@@ -16,6 +17,23 @@ from pipeline.schema import Column
 from pipeline.shards import ShardReader
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Stacking:
+    """How columns make up an array (layers, tokens, width).
+
+    Attributes:
+        layers: How many.
+        width: Of each.
+        names: The columns, each once.
+        parts: What goes where: the number of the column, and its place in the array as an index.
+    """
+
+    layers: int
+    width: int
+    names: tuple[str, ...]
+    parts: tuple[tuple[int, tuple[int, slice, slice]], ...]
+
+
 class Layout:
     """The columns of a store, and the published layers that can be made of them.
 
@@ -28,6 +46,7 @@ class Layout:
         self._columns = {column.name: column for column in manifest.columns}
         self.chosen = manifest.settings.get("store", {}).get("layers", "all")
         self._layers: dict[int, tuple[str, ...]] = {}
+        self._stackings: dict[tuple[int, ...] | None, Stacking] = {}
         directions = {column.direction for column in manifest.columns}
         if ("forward" in directions) == ("backward" in directions):
             raw = [c for c in manifest.columns if c.layer is not None and c.derived is None and c.rows == "token"]
@@ -45,8 +64,8 @@ class Layout:
             raise MissingColumnError(f"{self._url} has no column {name!r}; it has {', '.join(self._columns)}")
         return column
 
-    def layers(self, only: Sequence[int] | None) -> list[tuple[str, ...]]:
-        """For each published layer asked for, the names of the columns that make it up side by side.
+    def stacking(self, only: Sequence[int] | None) -> Stacking:
+        """How published layers are put together.
 
         Args:
             only: Layer numbers; None for all of the model, which a store written with fewer does not hold.
@@ -54,6 +73,26 @@ class Layout:
         Raises:
             MissingColumnError: The store does not hold them.
         """
+        key = None if only is None else tuple(only)
+        if key not in self._stackings:
+            layers = self._layer_names(key)
+            widths = [[self._columns[name].width for name in names] for names in layers]
+            if len({sum(layer) for layer in widths}) != 1:
+                raise MissingColumnError(f"{self._url} has layers of several widths: read its columns by name")
+            names = tuple(dict.fromkeys(chain.from_iterable(layers)))
+            parts = tuple(
+                (
+                    names.index(name),
+                    (layer, slice(None), slice(sum(widths[layer][:place]), sum(widths[layer][: place + 1]))),
+                )
+                for layer, members in enumerate(layers)
+                for place, name in enumerate(members)
+            )
+            self._stackings[key] = Stacking(layers=len(layers), width=sum(widths[0]), names=names, parts=parts)
+        return self._stackings[key]
+
+    def _layer_names(self, only: tuple[int, ...] | None) -> list[tuple[str, ...]]:
+        """For each layer asked for, the names of the columns that make it up side by side."""
         if only is None and self.chosen == "all" and self._layers:
             return list(self._layers.values())
         if only and all(number in self._layers for number in only):
@@ -121,9 +160,9 @@ class Features:
             MissingColumnError: The store does not hold it.
             DamageError: The shard is not as it was written.
         """
-        self._layout.column(name)
-        vectors = self._shard.column(name, self._row)
-        return vectors if dtype is None else vectors.astype(dtype, copy=False)
+        column = self._layout.column(name)
+        (vectors,) = self._shard.columns((name,), self._row)
+        return np.array(vectors[0] if column.rows == "sentence" else vectors, dtype=dtype)
 
     def layers(self, *, only: Sequence[int] | None = None, dtype: DTypeLike | None = None) -> NDArray[Any]:
         """The layers as published, (layers, tokens, 2 x width): forward beside backward, the token vector twice.
@@ -136,8 +175,11 @@ class Features:
             MissingColumnError: The store does not hold them, such as one of a one-directional model or of some layers.
             DamageError: The shard is not as it was written.
         """
-        layers = self._layout.layers(only)
-        read = {name: self._shard.column(name, self._row) for name in dict.fromkeys(chain.from_iterable(layers))}
-        return np.stack(
-            [np.concatenate([read[name] for name in names], axis=1, dtype=dtype) for names in layers],
+        stacking = self._layout.stacking(only)
+        columns = self._shard.columns(stacking.names, self._row)
+        layers = np.empty(
+            (stacking.layers, len(columns[0]), stacking.width), columns[0].dtype if dtype is None else dtype
         )
+        for number, place in stacking.parts:
+            layers[place] = columns[number]
+        return layers

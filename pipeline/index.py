@@ -80,6 +80,7 @@ class Index:
             else:
                 self.rows = np.frombuffer(file.read(), INDEX_DTYPE)
         # Plain indexing of a buffer costs a fraction of indexing an array; a row is its hash, then shard and row.
+        self.rows = np.asarray(self.rows)
         self._words = self.rows.view(np.uint64).reshape(-1, 2).data if sentences else memoryview(b"")
 
     def find(self, sentence_id: str) -> list[tuple[int, int]]:

@@ -18,7 +18,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.errors import DamageError, FailedSentenceError, UnknownSentenceError
+from pipeline.errors import DamageError, FailedSentenceError, StorageError, UnknownSentenceError
 from pipeline.features import Features, Layout
 from pipeline.index import Index
 from pipeline.manifest import Manifest
@@ -46,6 +46,7 @@ class FeatureStore:
     _lock: threading.Lock
     _opened_index: Index | None
     _shards: OrderedDict[int, ShardReader]
+    _layouts: dict[int, Any]
 
     def __init__(self, folder: Folder, manifest: Manifest, *, preload: bool):
         self.manifest = manifest
@@ -201,19 +202,26 @@ class FeatureStore:
     def _open(self, number: int) -> ShardReader:
         entry = self.manifest.shards[number]
         name = f"{self._folder.url}/{entry.file}"
-        if not self._folder.exists(entry.file):
-            raise DamageError(f"{name} is missing, though the manifest lists it")
-        size = self._folder.size(entry.file)
+        try:
+            file = self._folder.open(entry.file)
+        except StorageError:
+            if self._folder.exists(entry.file):
+                raise
+            raise DamageError(f"{name} is missing, though the manifest lists it") from None
+        size = file.seek(0, os.SEEK_END)
         if size != entry.bytes:
             raise DamageError(f"{name} has {size} bytes; the manifest says {entry.bytes}")
+        file.seek(0)
         shard = open_shard(
-            self._folder.open(entry.file),
+            file,
             name=name,
             shard_format=self.manifest.shard_format,
             columns=self.manifest.columns,
             dtype=self.manifest.dtype,
             preload=self._preload,
+            layout=self._layouts.get(number),
         )
+        self._layouts[number] = shard.layout
         if len(shard) != entry.sentences:
             raise DamageError(f"{name} holds {len(shard)} sentences; the manifest says {entry.sentences}")
         return shard
@@ -223,6 +231,8 @@ class FeatureStore:
         self._lock = threading.Lock()
         self._opened_index = None
         self._shards = OrderedDict()
+        # So that a shard whose turn came to be closed opens again in microseconds.
+        self._layouts = {}
 
     def _reset_after_fork(self) -> None:
         """A forked process shares file positions and locks with its parent, so it opens its own files.

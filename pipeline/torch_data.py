@@ -72,7 +72,7 @@ class _Choice:
         self._dtype = dtype
         # A store that lacks them says so here, not in a worker.
         if column is None:
-            store.layout.layers(only)
+            store.layout.stacking(only)
         elif store.layout.column(column).rows != "token":
             raise ConfigError(f"column {column} has no rows for tokens")
 

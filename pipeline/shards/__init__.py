@@ -62,6 +62,11 @@ class ShardReader(Protocol):
     """
 
     @property
+    def layout(self) -> Any:
+        """What `open_shard` needs to open the same file again at little cost."""
+        ...
+
+    @property
     def offsets(self) -> NDArray[np.int64]:
         """(sentences + 1): sentence r has the token rows offsets[r] up to offsets[r + 1]."""
         ...
@@ -91,8 +96,11 @@ class ShardReader(Protocol):
         """The rows of the sentences with exactly this text, or with these tokens where no text was given."""
         ...
 
-    def column(self, name: str, row: int) -> NDArray[Any]:
-        """The vectors of a sentence in the stored dtype, (tokens, width), or (width) of a sentence column."""
+    def columns(self, names: Sequence[str], row: int) -> list[NDArray[Any]]:
+        """The vectors of a sentence in some columns, each (tokens, width), or (1, width) of a sentence column.
+
+        In the stored dtype; read-only where they are views of the file.
+        """
         ...
 
     def block(self, name: str, start: int, stop: int) -> NDArray[Any]:
@@ -134,6 +142,7 @@ def open_shard(
     columns: Sequence[Column],
     dtype: StoredDtype,
     preload: bool = False,
+    layout: Any = None,
 ) -> ShardReader:
     """A reader of a complete shard.
 
@@ -144,6 +153,7 @@ def open_shard(
         columns: As the manifest says.
         dtype: As the manifest says.
         preload: Reads the whole file into memory, once, and closes it.
+        layout: That of an earlier reader of the same file, if there was one.
 
     Raises:
         DamageError: The file is no such shard or lacks one of the columns.
@@ -151,7 +161,7 @@ def open_shard(
     if shard_format == "hdf5":
         from pipeline.shards.hdf5 import Hdf5Reader  # noqa: PLC0415
 
-        return Hdf5Reader(file, name=name, columns=columns, dtype=dtype, preload=preload)
+        return Hdf5Reader(file, name=name, columns=columns, dtype=dtype, preload=preload, layout=layout)
     from pipeline.shards.parquet import ParquetReader  # noqa: PLC0415
 
-    return ParquetReader(file, name=name, columns=columns, dtype=dtype, preload=preload)
+    return ParquetReader(file, name=name, columns=columns, dtype=dtype, preload=preload, layout=layout)

@@ -5,6 +5,8 @@ may come in any order, nothing is buffered, and a row costs one positioned write
 """
 
 import io
+import math
+import mmap
 import os
 import threading
 from collections.abc import Mapping, Sequence
@@ -12,6 +14,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from types import TracebackType
 from typing import Any, BinaryIO, Self
+from weakref import WeakSet
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,7 +76,7 @@ class Place:
     @property
     def row_bytes(self) -> int:
         """Bytes a row."""
-        return int(np.prod(self.shape[1:], dtype=np.int64)) * self.dtype.itemsize
+        return math.prod(self.shape[1:]) * self.dtype.itemsize
 
     @property
     def end(self) -> int:
@@ -171,22 +174,80 @@ def place_columns(
     return places, end
 
 
+class _Residency:
+    """Bounds the memory that mapped files take in this process.
+
+    Pages of a file that were read through a map stay with the process for as long as it is mapped, though the system
+    keeps them anyway. Giving all of them back now and then costs next to nothing: they are found in its cache again.
+    """
+
+    def __init__(self) -> None:
+        self._maps: WeakSet[mmap.mmap] = WeakSet()
+        self._touched = 0
+
+    def add(self, mapped: mmap.mmap) -> None:
+        self._maps.add(mapped)
+
+    def touch(self, size: int) -> None:
+        """Accounts for bytes read through a map."""
+        self._touched += size + _FAULT_BYTES
+        if self._touched > _RESIDENT_BYTES:
+            self._touched = 0
+            maps = list(self._maps)
+            if sum(map(len, maps)) > _RESIDENT_BYTES:
+                for mapped in maps:
+                    mapped.madvise(mmap.MADV_DONTNEED)
+
+
+# What Linux maps around a page that is missing, and how much may be mapped before it is given back.
+_FAULT_BYTES = 2**16
+_RESIDENT_BYTES = 2**26
+_residency = _Residency()
+touch = _residency.touch
+
+
 class PlacedReader:
     """Reads arrays at byte positions of an open file, from several threads or forked processes at once.
 
-    Files of this machine are read with positioned reads: no shared cursor, no lock, and the result is an array of its
-    own, so reading a store larger than memory leaves nothing resident. Remote ones are sought and read under a lock.
+    Files of this machine are mapped, so that reading them needs neither a shared cursor nor a lock; to cut a file that
+    is in use ends the process, as with any mapped file. Remote ones are sought and read under a lock.
+
+    Args:
+        file: Opened for reading; kept.
+        name: For messages.
     """
 
     def __init__(self, file: BinaryIO, *, name: str):
         self._file = file
         self._name = name
         self._lock = threading.Lock()
-        self._memory = file.getbuffer() if isinstance(file, io.BytesIO) else None
-        try:
-            self._fd: int | None = file.fileno()
-        except OSError:
-            self._fd = None
+        self._size = file.seek(0, os.SEEK_END)
+        self._buffer: mmap.mmap | memoryview | None = None
+        if isinstance(file, io.BytesIO):
+            self._buffer = file.getbuffer()
+        elif self._size and _is_local(file):
+            self._buffer = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            _residency.add(self._buffer)
+
+    def view(self, place: Place) -> NDArray[Any] | None:
+        """An array in the file as a read-only view of it; None where the file is remote.
+
+        Tell `touch` what is read of it.
+
+        Raises:
+            DamageError: The file ends before the array does.
+        """
+        if place.end > self._size:
+            raise DamageError(
+                f"{self._name} is cut short: it has {self._size} bytes, an array in it ends at {place.end}"
+            )
+        if not self._size:
+            return np.empty(place.shape, place.dtype)
+        if self._buffer is None:
+            return None
+        view: NDArray[Any] = np.ndarray(place.shape, place.dtype, buffer=self._buffer, offset=place.start)
+        view.flags.writeable = False
+        return view
 
     def read(self, place: Place, start: int, stop: int) -> NDArray[Any]:
         """The rows from start up to stop of an array in the file, newly allocated.
@@ -196,6 +257,10 @@ class PlacedReader:
         """
         if not 0 <= start <= stop <= place.shape[0]:
             raise DamageError(f"{self._name}: rows {start} to {stop} are asked of an array of {place.shape[0]} rows")
+        view = self.view(place)
+        if view is not None:
+            touch((stop - start) * place.row_bytes)
+            return view[start:stop].copy()
         array = np.empty((stop - start, *place.shape[1:]), dtype=place.dtype)
         if array.size:
             self._fill(array.data.cast("B"), place.start + start * place.row_bytes)
@@ -203,19 +268,20 @@ class PlacedReader:
 
     def _fill(self, view: memoryview, position: int) -> None:
         try:
-            while view:
-                if self._memory is not None:
-                    piece = self._memory[position : position + len(view)]
-                    count = len(piece)
-                    view[:count] = piece
-                elif self._fd is not None:
-                    count = os.preadv(self._fd, [view], position)
-                else:
-                    with self._lock:
-                        self._file.seek(position)
-                        count = self._file.readinto(view)  # type: ignore[attr-defined]
-                if not count:
-                    raise DamageError(f"{self._name}: the file is cut short; it ends before byte {position + 1}")
-                view, position = view[count:], position + count
+            with self._lock:
+                self._file.seek(position)
+                while view:
+                    count = self._file.readinto(view)  # type: ignore[attr-defined]
+                    if not count:
+                        raise DamageError(f"{self._name} is cut short: it ends before byte {position + len(view)}")
+                    view = view[count:]
         except OSError as error:
             raise StorageError(f"cannot read {self._name}: {explain(error)}") from error
+
+
+def _is_local(file: BinaryIO) -> bool:
+    try:
+        file.fileno()
+    except OSError:
+        return False
+    return True
