@@ -60,7 +60,7 @@ class TaskData:
 
     def layers_and_width(self) -> tuple[int, int] | None:
         """How many layers there are and how wide, None without features."""
-        if not self._features:
+        if self._features is None:
             return None
         layers, _, width = self._features[0].layers(only=self._only).shape
         return layers, width

@@ -161,7 +161,7 @@ class SentenceEncoder(nn.Module):
     def learned_mixes(self) -> dict[str, dict[str, Any]]:
         """For each place, the final layer weights, which sum to 1, and gamma."""
         return {
-            place: {"weights": mix.layer_weights().tolist(), "gamma": float(mix.gamma)}
+            place: {"weights": mix.layer_weights().tolist(), "gamma": float(mix.gamma.detach())}
             for place, mix in self.mixes.items()
             if isinstance(mix, ScalarMix)
         }

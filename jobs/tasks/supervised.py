@@ -40,8 +40,10 @@ class Splits:
     @property
     def entities(self) -> bool:
         """Whether the tags mark entities, in IOB2."""
-        return all(isinstance(sentence, TaggedSentence) for sentence in self.train) and is_iob2(
-            {tag for sentence in self.train for tag in gold_labels(sentence)}
+        # Of all parts: a small training set may have none.
+        sentences = [*self.train, *self.dev, *self.test]
+        return isinstance(sentences[0], TaggedSentence) and is_iob2(
+            {tag for sentence in sentences for tag in gold_labels(sentence)}
         )
 
 
@@ -146,7 +148,7 @@ def chosen_layers(store: FeatureStore, layers: str) -> list[int] | None:
         return None
     held = sorted({column.layer for column in store.columns.values() if column.layer is not None})
     number = held[-1] if layers == "last" and held else int(layers) if layers.isdecimal() else 0
-    store.layout.layers([number])
+    store.layout.stacking([number])
     return [number]
 
 

@@ -1,0 +1,1 @@
+"""Pictures of features and of what was learned from them."""
