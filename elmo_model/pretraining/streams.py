@@ -147,9 +147,9 @@ class WindowStream:
 
     def state(self) -> dict[str, Any]:
         """All that the coming windows depend on, as JSON values."""
-        return {"source": self.source.position(), "pending": self._pending}
+        return {"source": self.source.position(), "pending": list(self._pending)}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Goes on from a saved state."""
         self.source.seek(state["source"])
-        self._pending = state["pending"]
+        self._pending = list(state["pending"])
