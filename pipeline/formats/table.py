@@ -1,5 +1,8 @@
 """Parquet and Arrow tables with a text or tokens column, and an id column if they have one."""
 
+import contextlib
+import shutil
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,7 +11,7 @@ import pyarrow.parquet as pq
 
 from pipeline.errors import CorpusError
 from pipeline.formats.base import RawSentence, malformed, raw_sentence
-from pipeline.formats.streams import Digest, InputFile
+from pipeline.formats.streams import Digest, InputFile, decompressed
 
 _BATCH_ROWS = 1000
 
@@ -21,27 +24,38 @@ def read_table(file: InputFile, *, names: tuple[str, str, str], digest: Digest |
     Arrow tables may be in the file format (Feather) or the stream format.
 
     Raises:
-        CorpusError: It is no such table, came through a pipe, is compressed as a whole, has neither text nor tokens, or
-            a value is of the wrong kind or absent.
+        CorpusError: It is no such table, has neither text nor tokens, or a value is of the wrong kind or absent.
     """
-    if not isinstance(file.content, Path) or file.compression() is not None:
-        raise CorpusError(f"{file.name}: a table is read from a file that is not packed; unpack it or save it as one")
     if digest is not None:
         file.feed(digest)
     row = 0
     try:
-        for batch in _batches(file.content, file.name, names):
-            for record in batch.to_pylist():
-                row += 1
-                sentence = raw_sentence(record, names, source=file.name, line=row)
-                if sentence.id is None and names[0] in record:
-                    raise malformed(file.name, row, f"the id in {names[0]!r} is null")
-                yield sentence
+        with _on_disk(file) as path:
+            for batch in _batches(path, file.name, names):
+                for record in batch.to_pylist():
+                    row += 1
+                    sentence = raw_sentence(record, names, source=file.name, line=row)
+                    if sentence.id is None and names[0] in record:
+                        raise malformed(file.name, row, f"the id in {names[0]!r} is null")
+                    yield sentence
     except CorpusError:
         raise
     except (pa.ArrowException, OSError, ValueError) as error:
         problem = " ".join(str(error).split())
         raise CorpusError(f"{file.name}: cannot be read as a table after row {row}: {problem}") from None
+
+
+@contextlib.contextmanager
+def _on_disk(file: InputFile) -> Iterator[Path]:
+    """Where the table lies, since it is not read from its start to its end; else a copy, for the time of reading."""
+    if isinstance(file.content, Path) and file.compression() is None:
+        yield file.content
+        return
+    with tempfile.NamedTemporaryFile() as copy:
+        with decompressed(file) as stream:
+            shutil.copyfileobj(stream, copy)
+        copy.flush()
+        yield Path(copy.name)
 
 
 def _batches(path: Path, source: str, names: tuple[str, str, str]) -> Iterator[pa.RecordBatch]:

@@ -1,9 +1,11 @@
 """Parquet and Arrow tables as corpora."""
 
+import gzip
 import hashlib
 import io
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -132,14 +134,19 @@ def test_damaged_tables_are_named(tmp_path: Path, name: str, damage: str) -> Non
     assert "\n" not in str(caught.value)
 
 
-def test_packed_and_piped_tables_are_refused(tmp_path: Path) -> None:
-    names = ("id", "text", "tokens")
-    for file in (
-        InputFile(name="a.parquet.gz", content=tmp_path / "a.parquet.gz"),
-        InputFile(name="stdin", content=io.BytesIO(b"PAR1")),
-    ):
-        with pytest.raises(CorpusError, match=f"{file.name}: a table is read from a file that is not packed"):
-            list(read_table(file, names=names))
+@pytest.mark.parametrize("name", sorted(WRITERS))
+def test_packed_and_piped_tables_are_read_too(tmp_path: Path, name: str) -> None:
+    data = WRITERS[name](pa.table({"text": [f"w{row}" for row in range(2000)]}))
+    plain = read_as(tmp_path / "f", data, name)
+    packed = read_as(tmp_path / "f", gzip.compress(data), f"{name}.gz")
+    assert [sentence.text for sentence in packed] == [sentence.text for sentence in plain]
+    with tempfile.TemporaryFile() as spool:
+        spool.write(data)
+        spool.flush()
+        piped = read_table(InputFile(name="stdin", content=spool), names=("id", "text", "tokens"))
+        assert [sentence.text for sentence in piped] == [sentence.text for sentence in plain]
+    with pytest.raises(CorpusError, match=rf"^{name}\.gz: cannot be read as a table after row 0: Truncated"):
+        read_as(tmp_path / "f", gzip.compress(data)[:-100], f"{name}.gz")
 
 
 def test_reading_a_table_does_not_break_the_end_of_the_process(tmp_path: Path) -> None:
