@@ -10,9 +10,11 @@ from pathlib import Path
 import h5py
 import torch
 
+from elmo_model.bilm import BiLm
+from elmo_model.columns import TOKEN
 from elmo_model.errors import WeightsError
-from elmo_model.token_cache import TokenVectors
-from elmo_model.token_encoder import TokenEncoder, WordTokenEncoder
+from elmo_model.extractor import Extractor
+from elmo_model.token_encoder import WordTokenEncoder
 from elmo_model.vocabulary import Vocabulary
 from elmo_model.weight_file import open_weights, read_array
 from elmo_model.weight_table import word_array
@@ -21,23 +23,26 @@ from elmo_model.weight_table import word_array
 _SLICE = 4096
 
 
-def write_token_table(encoder: TokenEncoder, vocabulary: Vocabulary, path: str | Path, *, device: str = "cpu") -> None:
-    """Writes the vector that the encoder gives to each word of the vocabulary; an existing file is replaced.
+def write_token_table(bilm: BiLm, vocabulary: Vocabulary, path: str | Path, *, device: str = "cpu") -> None:
+    """Writes the vector that a model gives to each word of the vocabulary; an existing file is replaced.
 
     Args:
-        encoder: A model's token encoder; moved to the device.
+        bilm: The model.
         vocabulary: The words.
         path: The file.
         device: Where to compute.
+
+    Raises:
+        DeviceError: If the device isn't available.
     """
     path = Path(path)
-    vectors = TokenVectors(encoder, capacity=0, device=torch.device(device))
+    extractor = Extractor(bilm, columns=[TOKEN], device=device, cached_types=1)
     unfinished = path.with_name(f".{path.name}.unfinished")
     with h5py.File(unfinished, "w") as file:
-        table = file.create_dataset("embedding", shape=(len(vocabulary), encoder.width), dtype="float32")
+        table = file.create_dataset("embedding", shape=(len(vocabulary), bilm.lstm.projection_dim), dtype="float32")
         for start in range(0, len(vocabulary), _SLICE):
             words = vocabulary.words[start : start + _SLICE]
-            table[start : start + len(words)] = vectors.of(words).cpu().numpy()
+            table[start : start + len(words)] = extractor.encode([words]).columns[TOKEN]
     os.replace(unfinished, path)
 
 

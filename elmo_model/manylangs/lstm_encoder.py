@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_sequence, unpack_sequence
 
 from elmo_model.extractor import Features, Sentence, available_device, check_sentences, count_remarks
+from elmo_model.kernels.tokens import PlainTokens
 from elmo_model.options import LstmOptions
 from elmo_model.token_cache import TokenVectors
 from elmo_model.token_encoder import TokenEncoder
@@ -59,7 +60,12 @@ class LstmExtractor:
         self.device = available_device(device)
         self._model = model.to(self.device).eval()
         self._encoder = model.token_encoder
-        self.token_vectors = TokenVectors(model.token_encoder, capacity=cached_types, device=self.device)
+        self.token_vectors = TokenVectors(
+            self._encoder,
+            PlainTokens(self._encoder, device=self.device),
+            capacity=cached_types,
+            device=self.device,
+        )
 
     @torch.inference_mode()
     def encode(self, sentences: Sequence[Sentence]) -> Features:

@@ -27,7 +27,7 @@ def vocabulary() -> Vocabulary:
 
 def test_the_written_table_is_that_of_the_original(tmp_path: Path, vocabulary: Vocabulary) -> None:
     path = tmp_path / "tokens.hdf5"
-    write_token_table(read_bilm(BASE).token_encoder, vocabulary, path)
+    write_token_table(read_bilm(BASE), vocabulary, path)
     with h5py.File(path) as found, h5py.File(DUMPS / "token_embeddings.hdf5") as wanted:
         assert list(found) == list(wanted) == ["embedding"]
         assert found["embedding"].dtype == np.float32
@@ -54,7 +54,7 @@ def test_words_of_the_vocabulary_get_the_same_bits_as_from_their_characters(
     tmp_path: Path, vocabulary: Vocabulary
 ) -> None:
     path = tmp_path / "tokens.hdf5"
-    write_token_table(read_bilm(BASE).token_encoder, vocabulary, path)
+    write_token_table(read_bilm(BASE), vocabulary, path)
     from_words = read_bilm(BASE)
     from_words.token_encoder = read_token_table(path, vocabulary, width=WIDTH)
     sentences = [["the", "cat", "."], ["e\u0301", "\u6211", "Hello", "the"]]
@@ -75,11 +75,11 @@ def test_a_model_with_a_table_can_be_written_as_a_model_of_words(tmp_path: Path,
 
 
 def test_vectors_do_not_depend_on_the_place_in_the_vocabulary(tmp_path: Path) -> None:
-    encoder = read_bilm(BASE).token_encoder
+    bilm = read_bilm(BASE)
     words = [f"word{number}" for number in range(5000)]
     marks = ["<S>", "</S>", "<UNK>"]
     for name, order in (("a", words), ("b", words[::-1])):
-        write_token_table(encoder, Vocabulary(marks + order), tmp_path / name)
+        write_token_table(bilm, Vocabulary(marks + order), tmp_path / name)
     with h5py.File(tmp_path / "a") as a, h5py.File(tmp_path / "b") as b:
         np.testing.assert_array_equal(a["embedding"][3:], b["embedding"][3:][::-1])
 

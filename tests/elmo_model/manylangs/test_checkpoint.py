@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from elmo_model.errors import WeightsError
 from elmo_model.manylangs.checkpoint import read_tensors
@@ -69,6 +71,26 @@ def test_a_cut_file_is_refused(tmp_path: Path, folder: str, share: float) -> Non
     path = tmp_path / "encoder.pkl"
     path.write_bytes(whole[: int(len(whole) * share)])
     refused(path)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    folder=st.sampled_from(["char_word_elmo", "char_word_elmo_legacy"]),
+    changes=st.lists(st.tuples(st.floats(0, 1, exclude_max=True), st.integers(1, 255)), min_size=1, max_size=8),
+)
+def test_altered_bytes_give_tensors_or_one_line(tmp_path: Path, folder: str, changes: list[tuple[float, int]]) -> None:
+    content = bytearray((MANYLANGS / folder / "token_embedder.pkl").read_bytes())
+    for place, change in changes:
+        # Half of the changes fall into the first 2 kB, where a legacy file has its pickles.
+        content[int(place * 2 * 2048) if place < 0.5 else int((place - 0.5) * 2 * len(content))] ^= change
+    path = tmp_path / "token_embedder.pkl"
+    path.write_bytes(content)
+    try:
+        tensors = read_tensors(path)
+    except WeightsError as error:
+        assert str(error).startswith(f"{path}: ") and "\n" not in str(error)
+    else:
+        assert all(isinstance(tensor, torch.Tensor) for tensor in tensors.values())
 
 
 def test_an_absent_file_is_named(tmp_path: Path) -> None:
