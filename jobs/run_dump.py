@@ -28,12 +28,14 @@ class DumpOptions:
         fresh: Remove what an earlier dump left in the output first.
         force: Go on although the disk has too little room.
         max_failures: Failed sentences that one worker accepts before it stops the job.
+        take_over: Go on with the output of a job that is known to be dead, on an object store.
     """
 
     runner: RunnerConfig = field(default_factory=RunnerConfig)
     fresh: bool = False
     force: bool = False
     max_failures: int = 100
+    take_over: bool = False
 
 
 def run_dump(
@@ -69,7 +71,8 @@ def run_dump(
     encode = config.encode
     if options.runner.runner == "local":
         encoder.check(device=encode.device, precision=encode.precision, carried_state=encode.carried_state)
-    with interruptible(f"run the same command again to go on with {folder.url}"), folder.lock():
+    resumable = interruptible(f"run the same command again to go on with {folder.url}")
+    with resumable, folder.lock(take_over=options.take_over):
         folder.remove_stale()
         if options.fresh:
             remove_store(folder)

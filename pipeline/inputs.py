@@ -13,7 +13,7 @@ from typing import BinaryIO
 from pipeline.config import CorpusConfig
 from pipeline.errors import CorpusError
 from pipeline.formats.streams import InputFile
-from pipeline.storage import Folder, explain
+from pipeline.storage import Folder, StoredFile, explain
 
 STDIN = "-"
 
@@ -22,9 +22,9 @@ def list_inputs(inputs: Sequence[str], config: CorpusConfig, *, output: Folder |
     """The files of a corpus: inputs in the order given, the files of a folder sorted by path.
 
     A folder is read with all its sub-folders, each real one once, without hidden names, without `output`, and only
-    files that match `config.glob`. An input that does not exist but has `*`, `?` or `[` is a pattern. `-` and named
-    pipes are read to their end here. Names are relative to the deepest folder that holds all inputs: a single folder's
-    files are named within it, and a single file has its plain name.
+    files that match `config.glob`. An input that does not exist but has `*`, `?` or `[` is a pattern. The same goes for
+    URLs of an object store. `-` and named pipes are read to their end here. Names are relative to the deepest folder
+    that holds all inputs: a single folder's files are named within it, and a single file has its plain name.
 
     Raises:
         CorpusError: An input does not exist, holds no matching file or cannot be read, or two files have one name.
@@ -33,10 +33,15 @@ def list_inputs(inputs: Sequence[str], config: CorpusConfig, *, output: Folder |
         raise CorpusError("no input given; name files, a folder, or - for standard input")
     output_path = os.path.realpath(output.url.removeprefix("file://")) if output and output.is_local else None
     roots: list[str] = []
-    found: list[tuple[str, BinaryIO | None]] = []
+    found: list[tuple[str, BinaryIO | StoredFile | None]] = []
     for given in inputs:
         if given == STDIN:
             found.append(("stdin", _spooled(sys.stdin.buffer, "standard input")))
+            continue
+        if "://" in given.removeprefix("file://"):
+            root, stored = _stored_files(given, config.glob, output)
+            roots.append(root)
+            found.extend(stored)
             continue
         for path in _expanded(given):
             if os.path.isdir(path):
@@ -52,11 +57,45 @@ def list_inputs(inputs: Sequence[str], config: CorpusConfig, *, output: Folder |
                 found.append((os.path.basename(path), _spooled_path(path)))
     common = os.path.commonpath(roots) if roots else ""
     return _distinct(
-        InputFile(name=path, content=pipe)
-        if pipe is not None
-        else InputFile(name=os.path.relpath(path, common).replace(os.sep, "/"), content=Path(path))
-        for path, pipe in found
+        InputFile(name=path, content=content)
+        if content is not None and not isinstance(content, StoredFile)
+        else InputFile(name=os.path.relpath(path, common).replace(os.sep, "/"), content=content or Path(path))
+        for path, content in found
     )
+
+
+def _stored_files(url: str, pattern: str, output: Folder | None) -> tuple[str, list[tuple[str, StoredFile]]]:
+    """The files of an object store that an input names: the place of their common folder, and of each its place.
+
+    A place is made of the URL as if the scheme were the first folder of this machine, so that names can be taken
+    relative to it.
+    """
+    scheme, _, path = url.rstrip("/").partition("://")
+    parts = path.split("/")
+    plain = next((count for count, part in enumerate(parts) if glob.has_magic(part)), len(parts))
+    if plain == len(parts):
+        *above, name = parts
+        if above:
+            parent = Folder(f"{scheme}://{'/'.join(above)}")
+            if parent.exists(name):
+                place = "/".join(["", scheme, *above])
+                return place, [(f"{place}/{name}", StoredFile(parent, name))]
+    else:
+        pattern = "/".join(parts[plain:])
+    folder = Folder(f"{scheme}://{'/'.join(parts[:plain])}")
+    place = "/".join(["", scheme, *parts[:plain]])
+    # As with a local pattern, only what a pattern spells out may be hidden.
+    names = [
+        name
+        for name in folder.walk()
+        if (plain == len(parts) or "/" in pattern or "/" not in name)
+        and not any(part.startswith(".") for part in name.split("/"))
+        and _matches(name.split("/"), pattern)
+        and not (output and f"{folder.url}/{name}".startswith(f"{output.url.rstrip('/')}/"))
+    ]
+    if not names:
+        raise CorpusError(f"{url}: there is no such file, and no file below it matches {pattern!r}")
+    return place, [(f"{place}/{name}", StoredFile(folder, name)) for name in names]
 
 
 def _expanded(given: str) -> list[str]:

@@ -19,7 +19,7 @@ from pipeline.errors import CorpusError, FingerprintError, OutputInUseError, Sto
 from pipeline.forecast import Forecast
 from pipeline.formats.streams import InputFile
 from pipeline.scanning import CorpusScan, PlannedShard
-from pipeline.schema import FORMAT_VERSION, LOCK, MANIFEST, PLAN, TASKS, Column, task_name
+from pipeline.schema import FORMAT_VERSION, LOCK, LOCKS, MANIFEST, PLAN, TASKS, Column, task_name
 from pipeline.storage import Folder
 from pipeline.tasks import write_task
 
@@ -107,7 +107,7 @@ def check_output(folder: Folder) -> None:
         OutputInUseError: It has files that no dump wrote; names one.
     """
     names = folder.top_level()
-    foreign = [name for name in names if name not in (LOCK, TASKS)]
+    foreign = [name for name in names if name not in (LOCK, LOCKS, TASKS)]
     if foreign and PLAN not in names and MANIFEST not in names:
         advice = "take a new or an empty folder, so that nothing of yours is touched"
         raise OutputInUseError(f"{folder.url} is no feature store but holds {foreign[0]!r}; {advice}")

@@ -6,6 +6,7 @@ it, synced, and renamed; an object is put under its final name at once, since no
 
 import contextlib
 import errno
+import io
 import json
 import os
 import secrets
@@ -13,6 +14,7 @@ import shutil
 import socket
 import tempfile
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, BinaryIO, cast
@@ -20,10 +22,15 @@ from typing import Any, BinaryIO, cast
 import fsspec
 
 from pipeline import locking
+from pipeline.claims import Claim, describe_holder
 from pipeline.errors import ConfigError, OutputInUseError, PipelineError, StorageError
 from pipeline.schema import LOCK
 
 _TEMPORARY = ".tmp-"
+
+# Of a remote file: what is fetched beyond what was asked for, since each request costs more time than so many bytes.
+_READ_AHEAD = 1 << 15
+_SMALL_READS = 1 << 12
 
 _ADVICE = {
     errno.ENOSPC: "free some space and run the same command again",
@@ -52,13 +59,25 @@ class Folder:
         self.url = os.fspath(url)
         path = self.url.removeprefix("file://")
         self.is_local = "://" not in path
-        self._fs: Any = None
         self._root = path
         if not self.is_local:
-            try:
-                self._fs, self._root = fsspec.core.url_to_fs(self.url)
-            except (ImportError, ValueError) as error:
-                raise ConfigError(f"cannot use {self.url}: {error}") from None
+            if "@" in path.split("://", 1)[1].split("/", 1)[0]:
+                # The URL stands in plans, receipts and messages.
+                raise ConfigError("a URL must not hold a user name or password; the store's own settings give them")
+            _, self._root = self._file_system()
+
+    def _file_system(self) -> tuple[Any, str]:
+        """The file system of a remote folder, one for each process since their connections do not survive a fork."""
+        try:
+            # What was listed once says nothing about what other workers have written since.
+            return cast(tuple[Any, str], fsspec.core.url_to_fs(self.url, use_listings_cache=False))
+        except (ImportError, ValueError) as error:
+            raise ConfigError(f"cannot use {self.url}: {error}") from None
+
+    @property
+    def _fs(self) -> Any:
+        # fsspec keeps the instances of a process, so this costs a look-up.
+        return self._file_system()[0]
 
     def __repr__(self) -> str:
         return f"Folder({self.url!r})"
@@ -70,7 +89,13 @@ class Folder:
     def exists(self, name: str) -> bool:
         """Whether there is a file of that name."""
         with self.explained("look for", name):
-            return self._path(name).is_file() if self.is_local else bool(self._fs.isfile(self._key(name)))
+            if self.is_local:
+                return self._path(name).is_file()
+            try:
+                # Its isfile() takes any failure, also of the network, for an absent file.
+                return bool(self._fs.info(self._key(name))["type"] == "file")
+            except FileNotFoundError:
+                return False
 
     def size(self, name: str) -> int:
         """The size of a file in bytes.
@@ -97,11 +122,21 @@ class Folder:
             StorageError: It cannot be opened.
         """
         with self.explained("read", name):
-            return self._path(name).open("rb") if self.is_local else cast(BinaryIO, self._fs.open(self._key(name)))
+            if self.is_local:
+                return self._path(name).open("rb")
+            file = self._fs.open(self._key(name), block_size=_READ_AHEAD, cache_type="readahead")
+            return cast(BinaryIO, io.BufferedReader(_RemoteFile(file, self, name), _SMALL_READS))
 
     def list(self, prefix: str) -> list[str]:
         """The names of the files directly in a sub-folder, sorted, without temporary ones; [] where there is none."""
         return [f"{prefix}/{name}" for name, is_file in self._entries(prefix) if is_file and not _is_temporary(name)]
+
+    def walk(self) -> Sequence[str]:
+        """The names of all files in a remote folder and its sub-folders, sorted, without temporary ones."""
+        with self.explained("list", "."), contextlib.suppress(FileNotFoundError):
+            found = (key.removeprefix(self._root).lstrip("/") for key in self._fs.find(self._root))
+            return sorted(name for name in found if name and not _is_temporary(name.rpartition("/")[2]))
+        return []
 
     def top_level(self) -> tuple[str, ...]:
         """The names of the files and sub-folders directly in the folder, sorted, without temporary ones."""
@@ -216,11 +251,14 @@ class Folder:
         return shutil.disk_usage(path).free
 
     @contextlib.contextmanager
-    def lock(self) -> Iterator[None]:
+    def lock(self, *, take_over: bool = False) -> Iterator[Claim | None]:
         """Keeps every other job off the folder while the block runs; makes the folder, and removes it if left empty.
 
-        A local lock dies with its process, so that of a killed job is taken over by itself. A remote one has to be
-        removed by hand, as the error says.
+        A local lock dies with its process, so that of a killed job is taken over by itself. A remote one is a claim,
+        given to the block, which outlives its process.
+
+        Args:
+            take_over: Take the claim of a job that is known to be dead.
 
         Raises:
             OutputInUseError: Another job holds the lock; names its host, process and start.
@@ -231,27 +269,25 @@ class Folder:
             "pid": os.getpid(),
             "since": datetime.now(UTC).isoformat(timespec="seconds"),
         }
-        data = json.dumps(holder).encode()
         if self.is_local:
+            data = json.dumps(holder).encode()
             path = self._path(LOCK)
             with self.explained("lock", LOCK):
                 try:
                     file = locking.take(path, data)
                 except locking.LockHeldError as held:
-                    found = _holder(held.args[0])
+                    found = describe_holder(held.args[0])
                     raise OutputInUseError(f"{self.url} is in use by {found}; wait for it, or stop it first") from None
             try:
-                yield
+                yield None
             finally:
                 locking.release(path, file)
             return
-        if not self.create_bytes(LOCK, data):
-            advice = f"if that job is dead, remove {self.url}/{LOCK} and run the same command again"
-            raise OutputInUseError(f"{self.url} is in use by {_holder(self.read_bytes(LOCK))}; {advice}")
+        claim = Claim(self, holder, take_over=take_over)
         try:
-            yield
+            yield claim
         finally:
-            self.remove(LOCK)
+            claim.release()
 
     def _entries(self, sub_folder: str) -> Sequence[tuple[str, bool]]:
         """The names directly in a sub-folder, each with whether it is a file; sorted."""
@@ -283,6 +319,52 @@ class Folder:
             raise StorageError(f"cannot {action} {self.url.rstrip('/')}/{name}: {explain(error)}") from error
 
 
+@dataclass(frozen=True)
+class StoredFile:
+    """A file of a folder, wherever that is."""
+
+    folder: Folder
+    name: str
+
+    def open(self) -> BinaryIO:
+        """The file opened for reading; the caller closes it.
+
+        Raises:
+            StorageError: It cannot be opened.
+        """
+        return self.folder.open(self.name)
+
+
+class _RemoteFile(io.RawIOBase):
+    """A file of an object store, every failure of which is a StorageError."""
+
+    def __init__(self, file: Any, folder: Folder, name: str) -> None:
+        self._file = file
+        self._folder = folder
+        self._name = name
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
+        with self._folder.explained("read", self._name):
+            return int(self._file.readinto(buffer))
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        return int(self._file.seek(offset, whence))
+
+    def tell(self) -> int:
+        return int(self._file.tell())
+
+    def close(self) -> None:
+        if not self.closed:
+            self._file.close()
+        super().close()
+
+
 def explain(error: Exception) -> str:
     """The reason of a failed read or write in words, with what to do where that is known."""
     if not isinstance(error, OSError) or error.errno is None:
@@ -301,14 +383,6 @@ def _safe(name: str) -> str:
 
 def _is_temporary(name: str) -> bool:
     return name.startswith(_TEMPORARY)
-
-
-def _holder(data: bytes) -> str:
-    try:
-        holder = json.loads(data)
-        return f"process {holder['pid']} on {holder['host']} since {holder['since']}"
-    except (ValueError, KeyError, TypeError):
-        return "a job that has just started"
 
 
 def _make_folder(path: Path) -> None:

@@ -275,11 +275,52 @@ def test_the_lock_removes_the_folder_only_if_it_is_left_empty(tmp_path: Path) ->
     assert os.listdir(tmp_path / "out") == ["a"]
 
 
-def test_a_remote_lock_says_how_to_take_over() -> None:
+def test_a_remote_claim_is_refused_to_others_until_it_is_released_or_taken_over() -> None:
     folder = Folder(f"memory://{uuid.uuid4().hex}/out")
-    advice = rf"if that job is dead, remove {folder.url}/{LOCK}"
-    with folder.lock(), pytest.raises(OutputInUseError, match=advice), folder.lock():
-        pass
+    advice = rf"in use by process {os.getpid()} on .*; wait for it, or, if it is dead, .* with --take-over"
+    with folder.lock():
+        with pytest.raises(OutputInUseError, match=advice), folder.lock():
+            pass
+        with folder.lock(take_over=True):
+            assert folder.list("locks") == ["locks/00002.json"]
+            with pytest.raises(OutputInUseError, match=advice), folder.lock():
+                pass
     with folder.lock():
         pass
-    assert folder.top_level() == ()
+    assert folder.list("locks") == []
+
+
+def test_a_claim_can_be_left_to_a_job_that_outlives_its_process() -> None:
+    folder = Folder(f"memory://{uuid.uuid4().hex}/out")
+    with folder.lock() as claim:
+        assert claim is not None
+        claim.leave_to("2026-job-1")
+    with pytest.raises(OutputInUseError, match="in use by job 2026-job-1, submitted by process"), folder.lock():
+        pass
+    with folder.lock(take_over=True):
+        pass
+    assert folder.list("locks") == []
+
+
+def test_a_claim_made_between_two_steps_of_a_take_over_is_given_up() -> None:
+    folder = Folder(f"memory://{uuid.uuid4().hex}/out")
+
+    class Late(Folder):
+        """Sees the folder as it was before another job claimed it and a third took it over."""
+
+        def list(self, prefix: str) -> list[str]:
+            if not folder.exists("locks/00002.json"):
+                folder.create_bytes("locks/00002.json", b"{}")
+                return []
+            return super().list(prefix)
+
+    with pytest.raises(OutputInUseError, match="in use by a job that has just started"), Late(folder.url).lock():
+        pass
+    assert folder.list("locks") == ["locks/00002.json"]
+
+
+@pytest.mark.parametrize("url", ["ftp://me:secret@host/x", "memory://secret@bucket/x"])
+def test_a_url_with_credentials_is_refused_without_repeating_them(url: str) -> None:
+    with pytest.raises(ConfigError, match="must not hold") as refused:
+        Folder(url)
+    assert "secret" not in str(refused.value)

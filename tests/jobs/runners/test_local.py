@@ -1,8 +1,6 @@
 """The local runner: its modes, workers that die, and signals."""
 
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -12,7 +10,7 @@ import pytest
 from jobs.runners import RunnerConfig
 from pipeline.errors import ConfigError, WorkerLostError
 from pipeline.schema import MANIFEST
-from support.dumping import fake_dump, lasting_files
+from support.dumping import fake_dump, lasting_files, start_fake_dump, wait_for_receipts
 from support.fakes import FakeEncoderFactory
 
 MODES = ("in_memory", "multi_threading", "multi_processing")
@@ -48,8 +46,8 @@ def test_a_signal_ends_the_job_at_once_and_says_how_to_go_on(
     corpus: Path, tmp_path: Path, number: signal.Signals, workers: int
 ) -> None:
     out = tmp_path / "out"
-    job = _slow_dump(corpus, out, workers=workers)
-    _wait_for_receipts(out)
+    job = start_fake_dump(corpus, out, workers=workers, seconds=0.2)
+    wait_for_receipts(out)
     children = psutil.Process(job.pid).children(recursive=True)
     job.send_signal(number)
     started = time.monotonic()
@@ -71,8 +69,8 @@ def test_a_signal_ends_the_job_at_once_and_says_how_to_go_on(
 
 def test_a_driver_that_is_killed_takes_its_workers_along_and_can_be_resumed(corpus: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    job = _slow_dump(corpus, out, workers=2)
-    _wait_for_receipts(out)
+    job = start_fake_dump(corpus, out, workers=2, seconds=0.2)
+    wait_for_receipts(out)
     children = psutil.Process(job.pid).children(recursive=True)
     job.kill()
     job.communicate(timeout=60)
@@ -100,21 +98,3 @@ def test_settings_that_cannot_work_are_refused_before_anything_is_touched(
     with pytest.raises(ConfigError, match=problem):
         fake_dump(corpus, tmp_path / "out", runner=RunnerConfig(**runner))  # type: ignore[arg-type]
     assert not (tmp_path / "out").exists()
-
-
-def _slow_dump(corpus: Path, out: Path, *, workers: int) -> subprocess.Popen[str]:
-    code = (
-        "import jobs.dump, jobs.cli as cli, support.dumping as d, support.fakes as f\n"
-        f"def go(*a, **k): d.fake_dump({[str(corpus)]!r}, {str(out)!r}, workers={workers}, "
-        "encoder=f.FakeEncoderFactory(seconds=0.2))\n"
-        "cli.elmo.main = go\n"
-        "cli.main([])\n"
-    )
-    return subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-
-
-def _wait_for_receipts(out: Path) -> None:
-    deadline = time.monotonic() + 60
-    while not list((out / "receipts").glob("[0-9]*.json")):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
