@@ -4,6 +4,8 @@ The layout is that of bilm-tf's `dump_token_embeddings`: an HDF5 file with one d
 whose row k is the vector of the word with id k in the vocabulary.
 """
 
+import hashlib
+import json
 import os
 from pathlib import Path
 
@@ -73,3 +75,10 @@ def read_token_table(path: str | Path, vocabulary: Vocabulary, *, width: int) ->
     with torch.no_grad():
         encoder.embedding.copy_(torch.from_numpy(vectors))
     return encoder
+
+
+def digest_with_table(model_digest: str, table: WordTokenEncoder) -> str:
+    """A SHA-256, in hex, of all that fixes the vectors of a model with this table in place of its token encoder."""
+    digest = hashlib.sha256(json.dumps([model_digest, table.vocabulary.words]).encode())
+    digest.update(table.embedding.detach().numpy().astype("<f4", copy=False).tobytes())
+    return digest.hexdigest()

@@ -28,6 +28,7 @@ COMMANDS = {
     "pretrain": "jobs.pretrain:pretrain",
     "evaluate": "jobs.evaluate:evaluate",
     "models": "jobs.models:models",
+    "token-table": "jobs.token_table:token_table",
     "train": "jobs.train:train",
     "study": "jobs.study:study",
     "plot": "jobs.plot:plot",

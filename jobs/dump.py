@@ -121,6 +121,16 @@ EXIT_WITH_FAILURES = 3
     show_default=True,
     help="How LSTMs are computed.",
 )
+@click.option(
+    "--token-table",
+    type=click.Path(exists=True, dir_okay=False),
+    help="ELMo: take token vectors from this file, which `elmo token-table` or bilm-tf wrote, not from characters.",
+)
+@click.option(
+    "--vocabulary",
+    type=click.Path(exists=True, dir_okay=False),
+    help="The words of the token table; by default the vocabulary in the folder of the model.",
+)
 @click.option("--fold-full-width", is_flag=True, help="ELMoForManyLangs: read full-width forms as ASCII.")
 @click.option("--lowercase", is_flag=True, help="Word vectors: look tokens up in lower case.")
 @click.option(
@@ -153,6 +163,8 @@ def dump(
     shard_tokens: int,
     batch_sentences: int | None,
     kernel: KernelName,
+    token_table: str | None,
+    vocabulary: str | None,
     fold_full_width: bool,
     lowercase: bool,
     pieces: PiecePooling | None,
@@ -192,6 +204,8 @@ def dump(
         model,
         kernel=kernel,
         threads=threads_per_worker(runner),
+        token_table=token_table,
+        vocabulary=vocabulary,
         fold_full_width=fold_full_width,
         lowercase=lowercase,
         pieces=pieces,

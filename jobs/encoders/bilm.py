@@ -7,6 +7,7 @@ from pathlib import Path
 
 import torch
 
+from elmo_model.bilm import BiLm
 from elmo_model.columns import ModelColumn, model_columns
 from elmo_model.errors import DeviceError
 from elmo_model.extractor import Extractor
@@ -14,6 +15,9 @@ from elmo_model.kernels.select import KernelName
 from elmo_model.manylangs.lstm_encoder import LstmExtractor
 from elmo_model.model_folder import ModelFiles
 from elmo_model.options import read_options
+from elmo_model.token_encoder import WordTokenEncoder
+from elmo_model.token_table import digest_with_table, read_token_table
+from elmo_model.vocabulary import Vocabulary
 from elmo_model.weights import model_digest, read_bilm
 from jobs.encoders.devices import available_device, translated_errors, use_threads
 from pipeline.config import Precision, check_choice
@@ -40,22 +44,32 @@ class BiLmEncoderFactory:
         model: The folder.
         kernel: How LSTMs are computed; recorded in receipts.
         threads: Cores that one process computes with; None for all of the machine it is on.
+        token_table: A file of token vectors, used in place of the character CNN.
+        vocabulary: The words of the token table; None for the vocabulary in the folder.
     """
 
     model: str
     kernel: KernelName = "auto"
     threads: int | None = 1
+    token_table: str | None = None
+    vocabulary: str | None = None
 
     def __post_init__(self) -> None:
         check_choice("kernel", self.kernel, KernelName)
+        if self.vocabulary is not None and self.token_table is None:
+            raise ConfigError(f"vocabulary {self.vocabulary}: is that of a token table, and none is given")
 
     def describe(self) -> EncoderSpec:
         """The columns by the options and the digest of the weights; reads the files once, keeps nothing."""
         files = ModelFiles.find(self.model)
+        options, digest = read_options(files.options), model_digest(files)
+        if self.token_table is not None:
+            table = self._read_table(files, width=options.lstm.projection_dim)
+            digest = digest_with_table(digest, table)
         return EncoderSpec(
             family="elmo",
-            columns=tuple(map(as_column, model_columns(read_options(files.options)))),
-            model_digest=model_digest(files),
+            columns=tuple(map(as_column, model_columns(options))),
+            model_digest=digest,
             numerics={"version": NUMERICS_VERSION},
         )
 
@@ -66,18 +80,42 @@ class BiLmEncoderFactory:
     def load(self, *, columns: Sequence[str], device: str, precision: Precision, carried_state: bool) -> "BiLmEncoder":
         """The loaded model on the device."""
         use_threads(self.threads)
-        try:
-            extractor = Extractor(
-                read_bilm(self.model),
-                columns=columns,
-                device=available_device(device),
-                precision=precision,
-                kernel=self.kernel,
-                carried_state=carried_state,
-            )
-        except DeviceError as error:
-            raise ConfigError(str(error)) from None
-        return BiLmEncoder(extractor)
+        files = ModelFiles.find(self.model)
+        bilm = read_bilm(files)
+        if self.token_table is not None:
+            bilm.token_encoder = self._read_table(files, width=bilm.lstm.projection_dim)
+        return bilm_encoder(
+            bilm, columns=columns, device=device, precision=precision, kernel=self.kernel, carried_state=carried_state
+        )
+
+    def _read_table(self, files: ModelFiles, *, width: int) -> WordTokenEncoder:
+        vocabulary = self.vocabulary or files.vocabulary
+        if self.token_table is None or vocabulary is None:
+            raise ConfigError(f"token table {self.token_table}: its vocabulary is neither given nor in {self.model}")
+        return read_token_table(self.token_table, Vocabulary.read(vocabulary), width=width)
+
+
+def bilm_encoder(
+    bilm: BiLm, *, columns: Sequence[str], device: str, precision: Precision, kernel: KernelName, carried_state: bool
+) -> "BiLmEncoder":
+    """The encoder that computes with a biLM, whose weights it takes over.
+
+    Raises:
+        ConfigError: The device or precision cannot be had here.
+    """
+    try:
+        extractor = Extractor(
+            bilm,
+            columns=columns,
+            device=available_device(device),
+            precision=precision,
+            kernel=kernel,
+            carried_state=carried_state,
+            consume=True,
+        )
+    except DeviceError as error:
+        raise ConfigError(str(error)) from None
+    return BiLmEncoder(extractor)
 
 
 def as_column(column: ModelColumn) -> Column:

@@ -24,6 +24,8 @@ def encoder_factory(
     fold_full_width: bool = False,
     lowercase: bool = False,
     pieces: PiecePooling | None = None,
+    token_table: str | None = None,
+    vocabulary: str | None = None,
 ) -> EncoderFactory:
     """The encoder for a model.
 
@@ -34,6 +36,8 @@ def encoder_factory(
         fold_full_width: For ELMoForManyLangs: read full-width forms as ASCII.
         lowercase: For word vectors: look tokens up in lower case.
         pieces: For transformers: how the pieces of a word become its vector; their mean by default.
+        token_table: For ELMo: a file of token vectors, used in place of the character CNN.
+        vocabulary: The words of the token table; by default the vocabulary in the folder.
 
     Raises:
         ConfigError: There is no such model, it is of no known family or of several, or an option is given that its
@@ -45,6 +49,8 @@ def encoder_factory(
         "fold full width": (fold_full_width, (MANYLANGS,)),
         "lowercase": (lowercase, (STATIC,)),
         "pieces": (pieces is not None, (TRANSFORMER,)),
+        "token table": (token_table is not None, (ELMO,)),
+        "vocabulary": (vocabulary is not None, (ELMO,)),
     }
     for option, (is_given, families) in given.items():
         if is_given and family not in families:
@@ -55,7 +61,9 @@ def encoder_factory(
         return StaticVectorsEncoderFactory(model=model, lowercase=lowercase)
     if family == TRANSFORMER:
         return TransformerEncoderFactory(model=model, threads=threads, pieces=pieces or "mean")
-    return BiLmEncoderFactory(model=model, kernel=kernel, threads=threads)
+    return BiLmEncoderFactory(
+        model=model, kernel=kernel, threads=threads, token_table=token_table, vocabulary=vocabulary
+    )
 
 
 def detect_family(model: Path) -> str:

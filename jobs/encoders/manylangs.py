@@ -5,13 +5,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from elmo_model.columns import columns
-from elmo_model.errors import DeviceError
-from elmo_model.extractor import Extractor
 from elmo_model.kernels.select import KernelName
 from elmo_model.manylangs.lstm_encoder import OUTPUT, LstmExtractor
 from elmo_model.manylangs.model import CHARACTERS, EMBEDDER, ENCODER, WORDS, ManyLangsModel
 from elmo_model.manylangs.options import ManyLangsOptions, read_options
-from jobs.encoders.bilm import BiLmEncoder, as_column
+from jobs.encoders.bilm import BiLmEncoder, as_column, bilm_encoder
 from jobs.encoders.devices import available_device, use_threads
 from pipeline.config import Precision, check_choice
 from pipeline.encoding import EncoderSpec
@@ -65,23 +63,18 @@ class ManyLangsEncoderFactory:
         """The loaded model on the device."""
         use_threads(self.threads)
         model = ManyLangsModel.open(self.model)
-        device = available_device(device)
         if model.options.encoder == "lstm":
             _check_lstm(precision, carried_state)
             encoder = model.read_lstm_encoder(fold_full_width=self.fold_full_width)
-            return BiLmEncoder(LstmExtractor(encoder, device=device))
-        try:
-            extractor = Extractor(
-                model.read_bilm(fold_full_width=self.fold_full_width),
-                columns=columns,
-                device=device,
-                precision=precision,
-                kernel=self.kernel,
-                carried_state=carried_state,
-            )
-        except DeviceError as error:
-            raise ConfigError(str(error)) from None
-        return BiLmEncoder(extractor)
+            return BiLmEncoder(LstmExtractor(encoder, device=available_device(device)))
+        return bilm_encoder(
+            model.read_bilm(fold_full_width=self.fold_full_width),
+            columns=columns,
+            device=device,
+            precision=precision,
+            kernel=self.kernel,
+            carried_state=carried_state,
+        )
 
 
 def _columns(options: ManyLangsOptions) -> tuple[Column, ...]:
