@@ -109,7 +109,7 @@ class CorpusScan:
 
     def _refuse_duplicate_ids(self) -> None:
         """Compares hashes first, then, for the few that are equal, the ids themselves, which are read again."""
-        hashes = np.frombuffer(self._id_hashes, np.uint64).copy()
+        hashes = np.frombuffer(self._id_hashes, np.uint64)
         hashes.sort()
         equal = np.unique(hashes[1:][hashes[1:] == hashes[:-1]])
         for start in range(0, len(equal), _SUSPECTS):
@@ -127,5 +127,5 @@ class CorpusScan:
 
 
 def _string_bytes(sentence: Sentence) -> int:
-    strings = (sentence.id, sentence.source, sentence.text or "", "".join(sentence.tokens))
-    return sum(len(string) if string.isascii() else len(string.encode()) for string in strings)
+    string = "".join((sentence.id, sentence.source, sentence.text or "", *sentence.tokens))
+    return len(string) if string.isascii() else len(string.encode())
