@@ -161,7 +161,7 @@ class Features:
             DamageError: The shard is not as it was written.
         """
         column = self._layout.column(name)
-        (vectors,) = self._shard.columns((name,), self._row)
+        vectors = self._shard.columns((name,), self._row)[0]
         return np.array(vectors[0] if column.rows == "sentence" else vectors, dtype=dtype)
 
     def layers(self, *, only: Sequence[int] | None = None, dtype: DTypeLike | None = None) -> NDArray[Any]:

@@ -201,7 +201,7 @@ class _Residency:
 
 # What Linux maps around a page that is missing, and how much may be mapped before it is given back.
 _FAULT_BYTES = 2**16
-_RESIDENT_BYTES = 2**26
+_RESIDENT_BYTES = 2**27
 _residency = _Residency()
 touch = _residency.touch
 

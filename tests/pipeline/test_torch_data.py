@@ -1,5 +1,7 @@
 import multiprocessing
 import pickle
+import subprocess
+import sys
 from collections import Counter
 from itertools import chain, pairwise
 from pathlib import Path
@@ -12,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torch.utils.data import DataLoader
 
+from elmo_model.scalar_mix import LayerNorm, ScalarMix
 from pipeline.errors import ConfigError, MissingColumnError
 from pipeline.reader import FeatureStore
 from pipeline.schema import Column, ShardFormat
@@ -244,3 +247,41 @@ def test_impossible_ranks_are_refused(store: FeatureStore) -> None:
         FeatureStream(store, rank=2, ranks=2)
     with pytest.raises(ConfigError, match="mixed shards 0 is below 1"):
         FeatureStream(store, mixed_shards=0)
+
+
+@pytest.mark.parametrize("layer_norm", [None, "bilm-tf"])
+def test_a_mix_is_trained_on_stored_layers_without_the_model(store: FeatureStore, layer_norm: LayerNorm | None) -> None:
+    torch.manual_seed(0)
+    mix = ScalarMix(3, layer_norm=layer_norm)
+    head = torch.nn.Linear(6, 1)
+    optimizer = torch.optim.Adam([*mix.parameters(), *head.parameters()], lr=0.05)
+    loader = DataLoader(FeatureStream(store), batch_size=8, collate_fn=collate)
+    losses = []
+    for _ in range(10):
+        for batch in loader:
+            mixed = mix(batch.layers, batch.mask)
+            assert mixed.shape == (*batch.mask.shape, 6)
+            assert torch.isfinite(mixed).all()
+            assert not mixed[~batch.mask].any()
+            # What is to be learned stands in the second layer alone.
+            target = batch.layers[:, 1, :, 0]
+            loss = ((head(mixed)[..., 0] - target)[batch.mask] ** 2).mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.item())
+    assert losses[-1] < losses[0] / 2
+    weights = mix.layer_weights().tolist()
+    assert sum(weights) == pytest.approx(1)
+    assert weights[1] > max(weights[0], weights[2])
+
+
+def test_training_on_features_loads_no_model() -> None:
+    script = (
+        "import sys\n"
+        "from pipeline.torch_data import FeatureDataset, collate\n"
+        "from elmo_model.scalar_mix import ScalarMix\n"
+        "print(sorted(name for name in sys.modules if name.startswith('elmo_model.')))\n"
+    )
+    run = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True)
+    assert run.stdout == "['elmo_model.scalar_mix']\n"
