@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.config import CorpusConfig
@@ -286,6 +286,7 @@ def test_the_format_goes_by_the_name_unless_it_is_chosen(name: str, expected: st
     assert input_format(name, CorpusConfig(input_format="text")) == "text"
 
 
+@settings(deadline=None)
 @given(texts=st.lists(st.text(st.characters(exclude_characters="\n", exclude_categories=["Cs"])), min_size=1))
 def test_any_lines_come_back_as_they_are(tmp_path_factory: pytest.TempPathFactory, texts: list[str]) -> None:
     texts[0] = texts[0].removeprefix("\ufeff")

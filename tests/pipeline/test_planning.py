@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.config import CorpusConfig, DumpConfig, EncodeConfig, StoreConfig
@@ -95,7 +95,7 @@ def test_carried_state_has_one_shard(corpus: Path, folder: Folder) -> None:
     assert plan_of(corpus, folder, config).shards == (PlannedShard(number=0, sentences=6, tokens=17),)
 
 
-@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, deadline=None)
 @given(lengths=st.lists(st.integers(0, 12), min_size=1), limit=st.integers(1, 20))
 def test_shards_hold_every_sentence_once_and_keep_to_their_tokens(
     tmp_path_factory: pytest.TempPathFactory, lengths: list[int], limit: int
@@ -156,6 +156,40 @@ def test_every_setting_is_in_the_fingerprint(corpus: Path, folder: Folder) -> No
     for part in ("corpus", "encode", "store"):
         fields = {field.name for field in dataclasses.fields(getattr(DumpConfig(), part))}
         assert set(plan.settings[part]) == fields - {"device"}
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    names=st.lists(st.text("ab./é", min_size=1, max_size=4), min_size=1, unique=True),
+    digest=st.text("01", min_size=1),
+    numerics=st.dictionaries(st.text("xy", min_size=1), st.none() | st.integers() | st.text("ab")),
+    tokens=st.integers(1, 9),
+    change=st.sampled_from(["input", "digest", "numerics", "tokens", "column"]),
+)
+def test_plans_have_one_fingerprint_exactly_if_nothing_differs(
+    names: list[str], digest: str, numerics: dict[str, Any], tokens: int, change: str
+) -> None:
+    settings: dict[str, Any] = {
+        "inputs": [{"name": name, "sha256": digest} for name in names],
+        "encoder": {"model_digest": digest, "numerics": numerics},
+        "store": {"shard_tokens": tokens},
+        "columns": [column.to_json() for column in COLUMNS],
+    }
+    plan = Plan(settings=settings, shards=(), counts={})
+    same = json.loads(json.dumps(dict(reversed(settings.items()))))
+    assert Plan(settings=same, shards=(), counts={"blank": 1}).fingerprint == plan.fingerprint
+    match change:
+        case "input":
+            same["inputs"][-1]["name"] += "x"
+        case "digest":
+            same["encoder"]["model_digest"] += "x"
+        case "numerics":
+            same["encoder"]["numerics"]["x"] = [numerics.get("x")]
+        case "tokens":
+            same["store"]["shard_tokens"] += 1
+        case _:
+            same["columns"][1]["width"] += 1
+    assert Plan(settings=same, shards=(), counts={}).fingerprint != plan.fingerprint
 
 
 def test_another_model_or_column_is_refused_by_its_name(corpus: Path, folder: Folder) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.errors import CorpusError, StorageError
@@ -31,6 +31,7 @@ def sentence(number: int, tokens: tuple[str, ...]) -> Sentence:
     return Sentence(id=f"a:{number}", tokens=tokens, text=" ".join(tokens), source="a", line=number)
 
 
+@settings(deadline=None)
 @given(sentences=st.lists(SENTENCES))
 def test_any_sentences_come_back(tmp_path_factory: pytest.TempPathFactory, sentences: list[Sentence]) -> None:
     folder = Folder(tmp_path_factory.mktemp("out"))

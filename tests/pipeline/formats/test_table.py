@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.config import CorpusConfig
@@ -91,6 +91,7 @@ def test_many_rows_keep_their_order(tmp_path: Path, name: str) -> None:
     assert [sentence.line for sentence in sentences] == list(range(1, 4322))
 
 
+@settings(deadline=None)
 @given(tokens=st.lists(st.lists(STRINGS, min_size=1), min_size=1), ids=st.data())
 def test_any_tokens_and_ids_come_back(
     tmp_path_factory: pytest.TempPathFactory, tokens: list[list[str]], ids: st.DataObject
