@@ -2,29 +2,34 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
-SOURCES := $(shell find elmo_model pipeline jobs -type f -not -path '*/__pycache__/*')
+SENSES := jobs/sample/corpus/english/senses.tsv
+SOURCES := $(shell find elmo_model pipeline jobs -type f -not -path '*/__pycache__/*' -not -name '* *')
 
 .PHONY: demo test lint
 
-demo: .venv/installed
-	PATH="$(CURDIR)/$(BIN):$$PATH" sh jobs/demo.sh demo
+demo: .venv/demo
+	$(BIN)/elmo dump jobs/sample/corpus demo/features
+	$(BIN)/elmo inspect demo/features
+	$(BIN)/elmo verify demo/features
+	$(BIN)/elmo neighbours demo/features bank --show 4
+	cut -f 1 $(SENSES) | sed 's/\(.*\)-[0-9]*$$/&\t\1/' > demo/senses.tsv
+	$(BIN)/elmo plot word demo/features bank --labels demo/senses.tsv -o demo/bank.png
 
-test: .venv/installed lint
+test: .venv/test lint
 	$(BIN)/pytest
 
-lint: .venv/installed
+lint: .venv/test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/mypy tests
 
-# The dependencies first and apart, so that a change of the sources alone installs in seconds. The package is installed
-# as a wheel, not as a link to the checkout: what is tested is what is shipped.
-.venv/dependencies: setup.py constraints.txt
-	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --constraint constraints.txt '.[all,test]'
+# The package is installed as a wheel, not as a link to the checkout: what is tested is what is shipped.
+.venv/demo: setup.py constraints.txt $(SOURCES)
+	test -d .venv || $(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --constraint constraints.txt '.[beam,plots]'
+	$(BIN)/pip install --quiet --no-deps --force-reinstall .
 	touch $@
 
-.venv/installed: .venv/dependencies $(SOURCES) pyproject.toml
-	$(BIN)/pip install --quiet --no-deps --force-reinstall .
+.venv/test: .venv/demo
+	$(BIN)/pip install --quiet --constraint constraints.txt '.[all,test]'
 	touch $@

@@ -2,8 +2,34 @@
 
 from setuptools import find_packages, setup
 
-TESTS = ["hypothesis>=6.100", "psutil>=5.9", "pytest>=8"]
-LINT = ["mypy>=1.15", "ruff>=0.9"]
+EXTRAS = {
+    # Running a dump; its own [torch] extra would pin an old torch.
+    "beam": ["apache-beam>=2.76"],
+    "dask": ["distributed>=2026.1"],
+    "dataflow": ["apache-beam[gcp]>=2.76"],
+    "gcs": ["gcsfs>=2024.6"],
+    "s3": ["s3fs>=2024.6"],
+    # Tokenizers for prose.
+    "english": ["spacy>=3.8", "syntok>=1.4"],
+    "chinese": ["rjieba>=0.2"],
+    # Other encoders.
+    "static": ["gensim>=4.4"],
+    "transformers": ["transformers>=5"],
+    # Pictures, and tasks on stored features.
+    "plots": ["matplotlib>=3.9"],
+    "tasks": ["nervaluate>=1.2"],
+}
+
+TEST = [
+    "cloudpickle>=3",
+    "gcp-storage-emulator>=2026",
+    "hypothesis>=6.100",
+    "moto[server]>=5.2",
+    "mypy>=1.15",
+    "psutil>=5.9",
+    "pytest>=8",
+    "ruff>=0.9",
+]
 
 setup(
     name="elmo-features",
@@ -12,7 +38,11 @@ setup(
     license="Apache-2.0",
     python_requires=">=3.11",
     packages=find_packages(include=["elmo_model*", "pipeline*", "jobs*"]),
-    package_data={"elmo_model": ["py.typed"], "pipeline": ["py.typed"], "jobs": ["py.typed"]},
+    package_data={
+        "elmo_model": ["py.typed", "models/*/*", "pretraining/presets/*.json"],
+        "pipeline": ["py.typed"],
+        "jobs": ["py.typed"],
+    },
     install_requires=[
         "click>=8.1",
         "fsspec>=2024.6",
@@ -24,8 +54,9 @@ setup(
         "torch>=2.6",
     ],
     extras_require={
-        "beam": ["apache-beam>=2.76"],
-        "test": TESTS + LINT,
+        **EXTRAS,
+        "all": sorted(requirement for requirements in EXTRAS.values() for requirement in requirements),
+        "test": TEST,
     },
     entry_points={"console_scripts": ["elmo=jobs.cli:main"]},
 )

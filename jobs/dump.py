@@ -8,6 +8,8 @@ from typing import get_args
 import click
 
 from elmo_model.kernels.select import KernelName
+from elmo_model.pretraining.model_files import read_card
+from elmo_model.shipped import DEFAULT_MODEL, model_folder
 from jobs.encoders.detect import encoder_factory
 from jobs.encoders.transformer import PiecePooling
 from jobs.progress import readable_bytes
@@ -41,7 +43,12 @@ EXIT_WITH_FAILURES = 3
 @click.command()
 @click.argument("inputs", nargs=-1, required=True)
 @click.argument("output")
-@click.option("--model", required=True, help="Folder of the model, or file of word vectors.")
+@click.option(
+    "--model",
+    default=DEFAULT_MODEL,
+    show_default=True,
+    help="Folder of the model, file of word vectors, or a name that `elmo models` lists.",
+)
 @click.option(
     "--format",
     "shard_format",
@@ -210,6 +217,7 @@ def dump(
         lowercase=lowercase,
         pieces=pieces,
     )
+    _note_tokenizer(model, tokenizer)
     if dry_run:
         _print_forecast(inputs, output, encoder, config)
         return 0
@@ -218,6 +226,17 @@ def dump(
     manifest = run_dump(inputs, output, encoder=encoder, config=config, options=options)
     _print_result(Folder(output), manifest, time.monotonic() - started)
     return EXIT_WITH_FAILURES if manifest.failed else 0
+
+
+def _note_tokenizer(model: str, tokenizer: str) -> None:
+    """Says so where a model was trained on the tokens of another tokenizer."""
+    folder = model_folder(model)
+    card = read_card(folder) if folder.is_dir() else None
+    if card is not None and card.tokenizer.split()[0] != tokenizer:
+        click.echo(
+            f"note: {card.name} was trained on tokens of the tokenizer {card.tokenizer}; these are of {tokenizer}",
+            err=True,
+        )
 
 
 def _print_forecast(inputs: tuple[str, ...], output: str, encoder: EncoderFactory, config: DumpConfig) -> None:

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from elmo_model.kernels.select import KernelName
+from elmo_model.shipped import model_folder
 from jobs.encoders.bilm import BiLmEncoderFactory, is_bilm
 from jobs.encoders.manylangs import ManyLangsEncoderFactory, is_manylangs
 from jobs.encoders.static_vectors import StaticVectorsEncoderFactory, is_static_vectors
@@ -30,7 +31,8 @@ def encoder_factory(
     """The encoder for a model.
 
     Args:
-        model: The folder of an ELMo, ELMoForManyLangs or transformer model, or a file of word vectors.
+        model: A shipped model's name, a folder of an ELMo, ELMoForManyLangs or transformer model, or a file of
+            word vectors.
         kernel: How LSTMs are computed.
         threads: Cores that one process computes with; None for all of the machine it is on.
         fold_full_width: For ELMoForManyLangs: read full-width forms as ASCII.
@@ -43,6 +45,7 @@ def encoder_factory(
         ConfigError: There is no such model, it is of no known family or of several, or an option is given that its
             family does not have.
     """
+    model = str(model_folder(model))
     family = detect_family(Path(model))
     given = {
         "kernel": (kernel != "auto", (ELMO, MANYLANGS)),
