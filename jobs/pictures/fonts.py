@@ -1,7 +1,8 @@
 """Which installed fonts can draw a text; where none can, an error that names a font package, never boxes."""
 
+import contextlib
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from jobs.pictures.plotting import pyplot
 from pipeline.errors import PipelineError
@@ -16,6 +17,8 @@ PACKAGES = {
     "IDEOGRAPHIC": "fonts-noto-cjk",
     "FULLWIDTH": "fonts-noto-cjk",
 }
+# Comes with matplotlib and has a box for every character there is.
+BOXES = "Last Resort"
 OTHER_LETTERS = "fonts-noto-core"
 SYMBOLS = "fonts-symbola"
 
@@ -30,6 +33,7 @@ def use_fonts_for(texts: Iterable[str]) -> None:
     Raises:
         MissingGlyphsError: No installed font has some of them; says which and names packages with fonts that do.
     """
+    plt = pyplot()
     missing = {ord(character) for text in texts for character in drawable(text)}
     families = []
     for family, characters in _installed():
@@ -46,7 +50,7 @@ def use_fonts_for(texts: Iterable[str]) -> None:
             f"{', '.join(f'{character} (U+{ord(character):04X})' for character in without[:3])}; "
             f"install {' or '.join(packages)} (names of Debian packages) and try again"
         )
-    pyplot().rcParams["font.family"] = families or [PREFERRED]
+    plt.rcParams["font.family"] = families or [PREFERRED]
 
 
 def drawable(text: str) -> str:
@@ -56,19 +60,20 @@ def drawable(text: str) -> str:
     )
 
 
-def _installed() -> Iterable[tuple[str, set[int]]]:
+def _installed() -> Iterator[tuple[str, set[int]]]:
     """Family and characters of each installed font, the preferred one first, then by name; read as far as needed."""
     from matplotlib import font_manager  # noqa: PLC0415 -- an optional library
     from matplotlib.ft2font import FT2Font  # noqa: PLC0415
 
-    pyplot()
-    fonts = [
-        font for font in font_manager.fontManager.ttflist if font.style == "normal" and font.weight in (400, "normal")
-    ]
-    for font in sorted(
-        fonts, key=lambda font: (font.name != PREFERRED, "Noto Sans" not in font.name, font.name, font.fname)
-    ):
-        yield font.name, set(FT2Font(font.fname).get_charmap())
+    manager = font_manager.fontManager
+    # Matplotlib remembers the fonts of its first use and would not see one installed since.
+    for path in sorted(set(font_manager.findSystemFonts()) - {font.fname for font in manager.ttflist}):
+        with contextlib.suppress(OSError, RuntimeError, ValueError):  # not a font that it can read
+            manager.addfont(path)
+    fonts = [font for font in manager.ttflist if font.style == "normal" and font.weight in (400, "normal")]
+    for font in sorted(fonts, key=lambda font: (font.name != PREFERRED, font.name, font.fname)):
+        if not font.name.startswith(BOXES):
+            yield font.name, set(FT2Font(font.fname).get_charmap())
 
 
 def _package(character: str) -> str:

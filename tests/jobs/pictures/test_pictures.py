@@ -51,6 +51,18 @@ def test_characters_that_no_font_has_are_named_with_a_package(monkeypatch: pytes
         use_fonts_for(["🎈"])
 
 
+def test_a_font_of_boxes_does_not_count_as_one_that_has_the_character(monkeypatch: pytest.MonkeyPatch) -> None:
+    from matplotlib import font_manager  # noqa: PLC0415
+
+    manager = font_manager.fontManager
+    kept = [font for font in manager.ttflist if font.name.startswith(("DejaVu Sans", "Last Resort"))]
+    assert any(font.name.startswith("Last Resort") for font in kept)
+    monkeypatch.setattr(manager, "ttflist", kept)
+    monkeypatch.setattr(font_manager, "findSystemFonts", list)
+    with pytest.raises(MissingGlyphsError, match=r"中 \(U\+4E2D\)"):
+        use_fonts_for(["a 中"])
+
+
 def test_a_second_font_helps_out_where_the_first_lacks_a_character(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fonts, "_installed", lambda: [("One", {ord("a")}), ("Idle", {ord("a")}), ("Two", {ord("中")})])
     use_fonts_for(["a中"])
