@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from jobs.progress import readable_bytes, shown
-from jobs.runners import RunnerConfig, beam_options, beam_pipeline, run
+from jobs.runners import RESTARTING, RunnerConfig, beam_options, beam_pipeline, run
 from jobs.stopping import interruptible
 from pipeline.config import DumpConfig
 from pipeline.derivations import select_columns
@@ -28,6 +28,7 @@ class DumpOptions:
         fresh: Remove what an earlier dump left in the output first.
         force: Go on although the disk has too little room.
         max_failures: Failed sentences that one worker accepts before it stops the job.
+        cpu_spare: Compute single sentences that do not fit the device on the CPU; they are counted.
         take_over: Go on with the output of a job that is known to be dead, on an object store.
     """
 
@@ -35,6 +36,7 @@ class DumpOptions:
     fresh: bool = False
     force: bool = False
     max_failures: int = 100
+    cpu_spare: bool = False
     take_over: bool = False
 
 
@@ -94,11 +96,14 @@ def run_dump(
             encode=encode,
             store=config.store,
             max_failures=options.max_failures,
+            cpu_spare=options.cpu_spare,
+            worker_restarts=options.runner.runner in RESTARTING,
         )
         pipeline = beam_pipeline(options.runner, shards=len(todo))
         encode_and_commit(pipeline, job, todo)
         with shown(folder, plan):
             run(pipeline, options.runner)
+        folder.remove_stale()  # of workers that died in between
         return Manifest.read(folder)
 
 

@@ -41,6 +41,8 @@ _REQUIRED: dict[str, tuple[str, ...]] = {
     "dask": ("address",),
     "dataflow": ("project", "region", "temp_location"),
 }
+# These start a worker anew when its process ends.
+RESTARTING = ("flink", "spark", "dask", "dataflow")
 _EXTRAS = {"dask": "dask", "dataflow": "dataflow"}
 
 _log = logging.getLogger(__name__)
@@ -131,8 +133,11 @@ def run(pipeline: Any, config: RunnerConfig) -> None:
 
     Raises:
         PipelineError: What a worker raised; runners hand it on as text, out of which the error is made again.
+        ConfigError: Dask is asked to run anything but a dump.
         Interrupted: The process was told to stop; the workers have been told as well.
     """
+    if config.runner == "dask":
+        _refuse_other_graphs(pipeline)
     outcome = _Outcome()
     # Apart from the main thread, which alone hears signals and does not while it waits inside Beam.
     thread = threading.Thread(target=outcome.run, args=(pipeline,), name="pipeline", daemon=True)
@@ -153,6 +158,14 @@ def run(pipeline: Any, config: RunnerConfig) -> None:
         if raised is None:
             raise outcome.error
         raise raised from outcome.error
+
+
+def _refuse_other_graphs(pipeline: Any) -> None:
+    steps = [part.full_label for root in pipeline.transforms_stack[:1] for part in root.parts]
+    if steps != ["Shards", "EncodeShards", "CommitStore"]:
+        raise ConfigError(
+            f"Dask's runner loses data in silence in many a graph, so it is used for dumps alone, not for {steps}"
+        )
 
 
 class _Outcome:

@@ -1,13 +1,16 @@
 """An encoder that copes: batches that do not fit are halved, and one bad sentence costs no other."""
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from pipeline import stopping
 from pipeline.encoding import Encoded, Encoder
 from pipeline.errors import CarriedStateError, DeviceLostError, EncoderOutOfMemoryError, TooManyFailuresError
 from pipeline.records import Sentence
+
+# Counts the sentences that the spare encoder computed.
+ON_SPARE = "encoded_on_spare"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,10 +29,22 @@ class GuardedEncoder:
         encoder: The loaded model.
         max_failures: How many failed sentences this process accepts before it stops the job.
         carried_state: The encoder carries state from batch to batch, so that no batch can be split or repeated.
+        load_spare: Loads the same model where there is more memory, for single sentences that do not fit; called when
+            the first one does not. Without it they fail.
     """
 
-    def __init__(self, encoder: Encoder, *, max_failures: int, carried_state: bool = False) -> None:
+    def __init__(
+        self,
+        encoder: Encoder,
+        *,
+        max_failures: int,
+        carried_state: bool = False,
+        load_spare: Callable[[], Encoder] | None = None,
+    ) -> None:
         self._encoder = encoder
+        self._load_spare = load_spare
+        self._spare: Encoder | None = None
+        self._lost: DeviceLostError | None = None
         self._carried_state = carried_state
         # Reading and writing go on in other threads while one computes.
         self._forward = threading.Semaphore(1)
@@ -46,10 +61,13 @@ class GuardedEncoder:
         """The features of the sentences at the positions in `batch`, in as many pieces as it takes.
 
         A batch that runs out of memory is halved, down to single sentences, and no later batch is larger than what
-        fitted. A batch that fails for another reason is halved as well, until the sentence at fault stands alone.
+        fitted. A batch that fails for another reason is halved as well, until the sentence at fault stands alone. A
+        single sentence that does not fit is computed by the spare encoder, if there is one, and counted as
+        `encoded_on_spare`.
 
         Raises:
-            DeviceLostError: The device broke; names the first sentence of the batch it broke on.
+            DeviceLostError: The device broke, now or in an earlier call; names the first sentence of the batch it broke
+                on.
             TooManyFailuresError: More sentences failed than the limit allows.
             CarriedStateError: A batch failed under carried state.
             StoppedError: The job was told to stop.
@@ -57,6 +75,8 @@ class GuardedEncoder:
         waiting = [tuple(batch)]
         while waiting:
             stopping.check()
+            if self._lost is not None:
+                raise DeviceLostError(str(self._lost))
             positions = waiting.pop()
             padded = len(positions) * max(len(sentences[position].tokens) for position in positions)
             if self._fitting_tokens is not None and padded > self._fitting_tokens and len(positions) > 1:
@@ -66,7 +86,8 @@ class GuardedEncoder:
                 with self._forward:
                     encoded = self._encoder.encode([sentences[position].tokens for position in positions])
             except DeviceLostError as error:
-                raise DeviceLostError(f"at sentence {sentences[positions[0]].id!r}: {error}") from error
+                self._lost = DeviceLostError(f"at sentence {sentences[positions[0]].id!r}: {error}")
+                raise self._lost from error
             except Exception as error:
                 if self._carried_state:
                     raise CarriedStateError(
@@ -78,9 +99,22 @@ class GuardedEncoder:
                         self._fitting_tokens = padded // 2
                     waiting += _halves(positions)
                     continue
-                yield self.failed(sentences, positions[0], f"{type(error).__name__}: {error}")
+                yield self._by_spare(sentences, positions[0], error)
             else:
                 yield Piece(positions=positions, encoded=encoded)
+
+    def _by_spare(self, sentences: Sequence[Sentence], position: int, error: Exception) -> Piece:
+        """The outcome for a single sentence that the encoder itself could not compute."""
+        if isinstance(error, EncoderOutOfMemoryError) and self._load_spare is not None:
+            try:
+                with self._forward:
+                    self._spare = self._spare or self._load_spare()
+                    encoded = self._spare.encode([sentences[position].tokens])
+            except Exception as again:
+                error = again
+            else:
+                return Piece(positions=(position,), encoded=replace(encoded, counts=encoded.counts | {ON_SPARE: 1}))
+        return self.failed(sentences, position, f"{type(error).__name__}: {error}")
 
     def failed(self, sentences: Sequence[Sentence], position: int, reason: str) -> Piece:
         """Counts a sentence that has no features.

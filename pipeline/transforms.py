@@ -3,8 +3,11 @@
 Create(shard numbers) | EncodeShards | CommitStore
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+import logging
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import apache_beam as beam
@@ -16,10 +19,15 @@ from pipeline.config import EncodeConfig, StoreConfig
 from pipeline.derivations import Selection
 from pipeline.encode_shard import encode_shard
 from pipeline.encoding import EncoderFactory
-from pipeline.errors import ConfigError
+from pipeline.errors import ConfigError, DeviceLostError
 from pipeline.guarding import GuardedEncoder
 from pipeline.planning import Plan
+from pipeline.schema import LOCKS
 from pipeline.storage import Folder
+
+EXIT_DEVICE_LOST = 70
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +41,10 @@ class DumpJob:
         encode: How sentences are grouped and computed.
         store: What is written.
         max_failures: Failed sentences that one worker process accepts before it stops the job.
+        cpu_spare: Compute single sentences that do not fit the device on the CPU.
+        worker_restarts: A worker process that ends is started anew by the runner, with a device in order.
+        releases_claim: The commit gives the output back, since the process that claimed it has left.
+        hints: Resource hints for the one step that computes.
     """
 
     output: str
@@ -41,6 +53,10 @@ class DumpJob:
     encode: EncodeConfig
     store: StoreConfig
     max_failures: int
+    cpu_spare: bool = False
+    worker_restarts: bool = False
+    releases_claim: bool = False
+    hints: Mapping[str, str] = field(default_factory=dict)
 
 
 class EncodeShards(beam.PTransform):  # type: ignore[misc]
@@ -52,32 +68,35 @@ class EncodeShards(beam.PTransform):  # type: ignore[misc]
 
     def expand(self, numbers: beam.PCollection[int]) -> beam.PCollection[int]:
         """Spreads the shards over the workers and encodes each in one call."""
+        encode = beam.ParDo(_EncodeShard(self._job))
+        if self._job.hints:
+            encode = encode.with_resource_hints(**self._job.hints)
         return (
             numbers
             | "Spread" >> beam.Reshuffle()  # int
-            | "Encode" >> beam.ParDo(_EncodeShard(self._job))  # int
+            | "Encode" >> encode  # int
         )
 
 
 class CommitStore(beam.PTransform):  # type: ignore[misc]
     """The numbers of complete shards in, the number of committed sentences out, once all shards are there."""
 
-    def __init__(self, output: str) -> None:
+    def __init__(self, job: DumpJob) -> None:
         super().__init__()
-        self._output = output
+        self._job = job
 
     def expand(self, numbers: beam.PCollection[int]) -> beam.PCollection[int]:
         """Waits for all shards, then writes index and manifest."""
         return (
             numbers
             | "Await all" >> beam.combiners.ToList()  # list[int]
-            | "Commit" >> beam.Map(_commit, output=self._output)  # int
+            | "Commit" >> beam.Map(_commit, output=self._job.output, release=self._job.releases_claim)  # int
         )
 
 
 def encode_and_commit(pipeline: beam.Pipeline, job: DumpJob, numbers: Sequence[int]) -> None:
     """Adds the whole job to a pipeline: these shards are encoded, then all are committed."""
-    pipeline | "Shards" >> beam.Create(numbers) | EncodeShards(job) | CommitStore(job.output)
+    pipeline | "Shards" >> beam.Create(numbers) | EncodeShards(job) | CommitStore(job)
 
 
 class _EncodeShard(beam.DoFn):  # type: ignore[misc]
@@ -100,24 +119,37 @@ class _EncodeShard(beam.DoFn):  # type: ignore[misc]
         planned, found = self._plan.settings["encoder"]["model_digest"], self._job.encoder.describe().model_digest
         if found != planned:
             raise ConfigError(f"the model on this worker has the digest {found}, the plan was made for {planned}")
-        encoder = self._job.encoder.load(
+        load = partial(
+            self._job.encoder.load,
             columns=[column.name for column in self._job.selection.raw],
-            device=encode.device,
             precision=encode.precision,
             carried_state=encode.carried_state,
         )
-        return GuardedEncoder(encoder, max_failures=self._job.max_failures, carried_state=encode.carried_state)
+        return GuardedEncoder(
+            load(device=encode.device),
+            max_failures=self._job.max_failures,
+            carried_state=encode.carried_state,
+            load_spare=partial(load, device="cpu") if self._job.cpu_spare else None,
+        )
 
     def process(self, number: int, *args: Any, **kwargs: Any) -> Iterator[int]:
-        receipt = encode_shard(
-            self._folder,
-            self._plan,
-            self._plan.shards[number],
-            self._encoder,
-            selection=self._job.selection,
-            encode=self._job.encode,
-            store=self._job.store,
-        )
+        try:
+            receipt = encode_shard(
+                self._folder,
+                self._plan,
+                self._plan.shards[number],
+                self._encoder,
+                selection=self._job.selection,
+                encode=self._job.encode,
+                store=self._job.store,
+            )
+        except DeviceLostError as error:
+            if not self._job.worker_restarts:
+                raise
+            # In this process everything that follows would fail as well, and take its retries with it.
+            _log.critical("%s; this worker ends, a new one goes on", error)
+            logging.shutdown()
+            os._exit(EXIT_DEVICE_LOST)
         Metrics.counter("dump", "sentences").inc(receipt.sentences)
         Metrics.counter("dump", "tokens").inc(receipt.tokens)
         Metrics.counter("dump", "bytes").inc(receipt.bytes)
@@ -126,6 +158,9 @@ class _EncodeShard(beam.DoFn):  # type: ignore[misc]
         yield number
 
 
-def _commit(numbers: list[int], *, output: str) -> int:
+def _commit(numbers: list[int], *, output: str, release: bool) -> int:
     folder = Folder(output)
-    return commit(folder, Plan.read(folder)).sentences
+    sentences = commit(folder, Plan.read(folder)).sentences
+    if release:
+        folder.remove_all(LOCKS)
+    return sentences

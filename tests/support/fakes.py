@@ -1,6 +1,5 @@
 """A small encoder without a model, which can also misbehave on purpose."""
 
-import contextlib
 import hashlib
 import os
 import signal
@@ -34,7 +33,7 @@ def fake_vector(column: str, tokens: Sequence[str], position: int) -> np.ndarray
 class FakeEncoder:
     """Vectors from hashes. The tokens BOOM, HUGE, NAN and GONE fail, overflow float16, are not numbers, break it.
 
-    KILL kills the process, once for each `kill_marker`.
+    With a `kill_marker`, KILL kills the process and GONE breaks the device, once in all processes.
     """
 
     def __init__(
@@ -60,11 +59,9 @@ class FakeEncoder:
             raise EncoderOutOfMemoryError(f"{len(sentences)} sentences do not fit")
         tokens = {token for sentence in sentences for token in sentence}
         time.sleep(self.seconds)
-        if "KILL" in tokens and self.kill_marker is not None:
-            with contextlib.suppress(FileExistsError):
-                Path(self.kill_marker).touch(exist_ok=False)
-                os.kill(os.getpid(), signal.SIGKILL)
-        if "GONE" in tokens:
+        if "KILL" in tokens and self.kill_marker is not None and self._first("KILL"):
+            os.kill(os.getpid(), signal.SIGKILL)
+        if "GONE" in tokens and (self.kill_marker is None or self._first("GONE")):
             raise DeviceLostError("the device is gone")
         if "BOOM" in tokens:
             raise RuntimeError("boom")
@@ -79,6 +76,13 @@ class FakeEncoder:
                 columns[self.columns[-1]][row, 0] = 70000.0 if token == "HUGE" else np.nan
         return Encoded(columns=columns, counts={"long_tokens": sum(len(token) > 10 for token in flat)})
 
+    def _first(self, token: str) -> bool:
+        try:
+            Path(f"{self.kill_marker}-{token}").touch(exist_ok=False)
+        except FileExistsError:
+            return False
+        return True
+
 
 @dataclass(frozen=True, kw_only=True)
 class FakeEncoderFactory:
@@ -89,7 +93,7 @@ class FakeEncoderFactory:
         most_sentences: A larger batch runs out of memory.
         load_log: A file that gets a line for each load, in whichever process.
         seconds: Each batch takes as long.
-        kill_marker: A file that is made when the token KILL kills a process; where it exists KILL does nothing.
+        kill_marker: The start of the names of files made when KILL or GONE has happened, which then happens no more.
     """
 
     seed: int = 0

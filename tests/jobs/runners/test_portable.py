@@ -1,0 +1,44 @@
+"""The portable runner against Beam's own job service."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from jobs.runners import RunnerConfig
+from pipeline.errors import PipelineError
+from support.clusters import job_service, worker_pool
+from support.dumping import fake_dump, lasting_files
+from support.fakes import FakeEncoderFactory
+
+SUBPROCESS = (
+    "--environment_type=beam:env:harness_subprocess_python:v1",
+    f"--environment_config={sys.executable} -m apache_beam.runners.worker.sdk_worker_main",
+)
+
+
+def test_worker_processes_of_a_job_service_give_the_same_bytes(corpus: Path, tmp_path: Path) -> None:
+    fake_dump(corpus, tmp_path / "expected")
+    with job_service(tmp_path) as address:
+        runner = RunnerConfig(runner="portable", options=(f"--job_endpoint={address}", *SUBPROCESS))
+        fake_dump(corpus, tmp_path / "out", runner=runner)
+    assert lasting_files(tmp_path / "out") == lasting_files(tmp_path / "expected")
+
+
+def test_workers_of_a_pool_started_without_a_container_give_the_same_bytes(corpus: Path, tmp_path: Path) -> None:
+    fake_dump(corpus, tmp_path / "expected")
+    with job_service(tmp_path) as address, worker_pool(tmp_path) as pool:
+        environment = ("--environment_type=EXTERNAL", f"--environment_config={pool}")
+        runner = RunnerConfig(runner="portable", options=(f"--job_endpoint={address}", *environment))
+        log = tmp_path / "loads"
+        fake_dump(corpus, tmp_path / "out", runner=runner, encoder=FakeEncoderFactory(load_log=str(log)))
+    assert lasting_files(tmp_path / "out") == lasting_files(tmp_path / "expected")
+    assert log.read_text() == "loaded\n"
+
+
+def test_an_error_of_a_worker_arrives_as_what_it_was(corpus: Path, tmp_path: Path) -> None:
+    (corpus / "c.txt").write_text("it is GONE\n")
+    with job_service(tmp_path) as address:
+        runner = RunnerConfig(runner="portable", options=(f"--job_endpoint={address}", *SUBPROCESS))
+        with pytest.raises(PipelineError, match=r"at sentence '\w.txt:\d+': the device is gone"):
+            fake_dump(corpus, tmp_path / "out", runner=runner)
