@@ -57,7 +57,7 @@ class LazyGroup(click.Group):
 @click.version_option(package_name="elmo-features", prog_name="elmo")
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
 def elmo(debug: bool) -> None:
-    r"""Frozen ELMo features of a corpus: compute once, verify, train on them.
+    """Frozen ELMo features of a corpus: compute once, verify, train on them.
 
     \b
     elmo dump corpus/ features/           every sentence of a folder of text, into a feature store

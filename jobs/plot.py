@@ -19,7 +19,7 @@ FILE = click.Path(path_type=Path, dir_okay=False)
 
 @click.group()
 def plot() -> None:
-    r"""Draw what is in a store, or what a model has learned from it.
+    """Draw what is in a store, or what a model has learned from it.
 
     \b
     elmo plot word features/ bank -o bank.png          and bank.html beside it

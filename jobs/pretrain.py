@@ -78,7 +78,7 @@ def pretrain(
     validation_minutes: float,
     corpus_config: CorpusConfig,
 ) -> None:
-    r"""Train a biLM on CORPUS and write it to the folder MODEL, ready for `elmo dump --model MODEL`.
+    """Train a biLM on CORPUS and write it to the folder MODEL, ready for `elmo dump --model MODEL`.
 
     MODEL also gets checkpoints, the record of the training (metrics.jsonl) and its curve (curve.png). A first Ctrl-C or
     SIGTERM writes a checkpoint and ends. Several processes train together with:

@@ -33,7 +33,7 @@ FOLDER = click.Path(path_type=Path, file_okay=False)
 
 @click.group()
 def train() -> None:
-    r"""Train small task models on the features of a store; the biLM itself is not needed any more.
+    """Train small task models on the features of a store; the biLM itself is not needed any more.
 
     \b
     elmo train prepare --format tags train.tsv dev.tsv test.tsv -o corpus.jsonl
