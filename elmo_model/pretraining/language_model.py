@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from elmo_model.bilm import BiLm, run_layers
-from elmo_model.kernels.training_encoder import encode_words
 from elmo_model.kernels.training import WindowLayer
+from elmo_model.kernels.training_encoder import encode_words
 from elmo_model.lstm import LstmState
 from elmo_model.pretraining.softmax import Softmax
 from elmo_model.pretraining.streams import Window

@@ -147,6 +147,8 @@ class Session:
                 yield self._validation_row(self._validate)
                 validation_due = time.monotonic() + self._intervals.validation_seconds
         self._save()
+        if reports:
+            yield self._training_row(reports, last - reported)
         if self.finished and self._validate is not None:
             yield self._validation_row(self._validate)
 
