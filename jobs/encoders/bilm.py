@@ -70,7 +70,7 @@ class BiLmEncoderFactory:
             family="elmo",
             columns=tuple(map(as_column, model_columns(options))),
             model_digest=digest,
-            numerics={"version": NUMERICS_VERSION},
+            numerics={"version": NUMERICS_VERSION, "kernel": self.kernel},
         )
 
     def check(self, *, device: str, precision: Precision, carried_state: bool) -> None:

@@ -50,7 +50,7 @@ class ManyLangsEncoderFactory:
             family="elmo-for-many-langs",
             columns=_columns(model.options),
             model_digest=model.digest(),
-            numerics={"version": NUMERICS_VERSION, "fold_full_width": self.fold_full_width},
+            numerics={"version": NUMERICS_VERSION, "kernel": self.kernel, "fold_full_width": self.fold_full_width},
         )
 
     def check(self, *, device: str, precision: Precision, carried_state: bool) -> None:
