@@ -26,6 +26,7 @@ lint: .venv/test
 # The package is installed as a wheel, not as a link to the checkout: what is tested is what is shipped.
 .venv/demo: setup.py constraints.txt $(SOURCES)
 	test -d .venv || $(PYTHON) -m venv .venv
+	rm -rf build
 	$(BIN)/pip install --quiet --constraint constraints.txt '.[beam,plots]'
 	$(BIN)/pip install --quiet --no-deps --force-reinstall .
 	touch $@

@@ -29,6 +29,7 @@ TEST = [
     "psutil>=5.9",
     "pytest>=8",
     "ruff>=0.9",
+    "setuptools>=77",
 ]
 
 setup(

@@ -41,3 +41,21 @@ def test_killed_at_any_change_of_a_name_and_resumed_the_store_is_the_same(
         for name, receipt in finished.items():
             assert (output / "receipts" / name).read_bytes() == receipt, "a finished shard was computed again"
     assert killed >= 3
+
+
+@pytest.mark.parametrize("damage", ["cut", "gone", "stray"])
+def test_a_planted_half_file_is_never_taken_for_a_shard(tmp_path: Path, damage: str) -> None:
+    corpus = write_corpus(tmp_path / "corpus")
+    out = tmp_path / "out"
+    fake_dump(corpus, out)
+    expected = lasting_files(out)
+    (out / MANIFEST).unlink()
+    shard = sorted((out / "shards").iterdir())[1]
+    if damage == "cut":
+        shard.write_bytes(shard.read_bytes()[: shard.stat().st_size // 2])
+    elif damage == "gone":
+        shard.unlink()
+    else:
+        (out / "shards" / "00001-0badf00d.h5").write_bytes(b"half")
+    fake_dump(corpus, out)
+    assert lasting_files(out) == expected
