@@ -42,7 +42,7 @@ setup(
     package_data={
         "elmo_model": ["py.typed", "models/*/*", "pretraining/presets/*.json"],
         "pipeline": ["py.typed"],
-        "jobs": ["py.typed"],
+        "jobs": ["py.typed", "dataflow/Dockerfile", "dataflow/metadata.json"],
     },
     install_requires=[
         "click>=8.1",
@@ -59,5 +59,5 @@ setup(
         "all": sorted(requirement for requirements in EXTRAS.values() for requirement in requirements),
         "test": TEST,
     },
-    entry_points={"console_scripts": ["elmo=jobs.cli:main"]},
+    entry_points={"console_scripts": ["elmo=jobs.cli:main", "elmo-worker=jobs.worker_boot:main"]},
 )

@@ -20,6 +20,7 @@ EXIT_INTERRUPTED = 130
 
 COMMANDS = {
     "dump": "jobs.dump:dump",
+    "submit": "jobs.submit:submit",
     "status": "jobs.status:status",
     "inspect": "jobs.inspect:inspect",
     "verify": "jobs.verify:verify",

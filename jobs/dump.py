@@ -10,11 +10,13 @@ import click
 from elmo_model.kernels.select import KernelName
 from elmo_model.pretraining.model_files import read_card
 from elmo_model.shipped import DEFAULT_MODEL, model_folder
+from jobs.dataflow.gpus import GpuMode
 from jobs.encoders.detect import encoder_factory
 from jobs.encoders.transformer import PiecePooling
 from jobs.progress import readable_bytes
-from jobs.run_dump import DumpOptions, run_dump
-from jobs.runners import RunnerConfig, threads_per_worker
+from jobs.run_dump import DumpOptions, dataflow_request, run_dump, submit_dump
+from jobs.runner_options import RunnerCommand, runner_config, runner_options
+from jobs.runners import Runner, threads_per_worker
 from pipeline.config import (
     BlankLines,
     CorpusConfig,
@@ -40,7 +42,7 @@ from pipeline.tokenizers import TOKENIZER_NAMES
 EXIT_WITH_FAILURES = 3
 
 
-@click.command()
+@click.command(cls=RunnerCommand)
 @click.argument("inputs", nargs=-1, required=True)
 @click.argument("output")
 @click.option(
@@ -143,7 +145,9 @@ EXIT_WITH_FAILURES = 3
 @click.option(
     "--pieces", type=click.Choice(get_args(PiecePooling)), help="Transformers: what of its pieces a word is; else mean."
 )
-@click.option("--workers", default=RunnerConfig.workers, show_default=True, help="Processes on this machine.")
+@runner_options
+@click.option("--wait/--no-wait", default=True, help="Dataflow: stay until the job is done, or print its id and leave.")
+@click.option("--cpu-spare", is_flag=True, help="Compute sentences that do not fit the GPU on the CPU, not fail them.")
 @click.option(
     "--max-failures", default=DumpOptions.max_failures, show_default=True, help="Failed sentences to go on after."
 )
@@ -175,7 +179,13 @@ def dump(
     fold_full_width: bool,
     lowercase: bool,
     pieces: PiecePooling | None,
-    workers: int,
+    runner: Runner,
+    workers: int | None,
+    gpu: str | None,
+    gpu_mode: GpuMode,
+    take_over: bool,
+    wait: bool,
+    cpu_spare: bool,
     max_failures: int,
     fresh: bool,
     force: bool,
@@ -206,11 +216,11 @@ def dump(
         ),
         store=StoreConfig(shard_format=shard_format, dtype=dtype, layers=layers, pool=pool, shard_tokens=shard_tokens),
     )
-    runner = RunnerConfig(workers=workers)
+    where = runner_config(runner=runner, workers=workers, gpu=gpu, gpu_mode=gpu_mode)
     encoder = encoder_factory(
         model,
         kernel=kernel,
-        threads=threads_per_worker(runner),
+        threads=threads_per_worker(where),
         token_table=token_table,
         vocabulary=vocabulary,
         fold_full_width=fold_full_width,
@@ -218,11 +228,24 @@ def dump(
         pieces=pieces,
     )
     _note_tokenizer(model, tokenizer)
+    options = DumpOptions(
+        runner=where,
+        fresh=fresh,
+        force=force,
+        max_failures=max_failures,
+        cpu_spare=cpu_spare,
+        take_over=take_over,
+    )
     if dry_run:
         _print_forecast(inputs, output, encoder, config)
+        if runner == "dataflow":
+            click.echo(dataflow_request(inputs, output, encoder=encoder, config=config, options=options))
+        return 0
+    if not wait:
+        submitted = submit_dump(inputs, output, encoder=encoder, config=config, options=options)
+        click.echo(submitted or f"{output}: complete already")
         return 0
     started = time.monotonic()
-    options = DumpOptions(runner=runner, fresh=fresh, force=force, max_failures=max_failures)
     manifest = run_dump(inputs, output, encoder=encoder, config=config, options=options)
     _print_result(Folder(output), manifest, time.monotonic() - started)
     return EXIT_WITH_FAILURES if manifest.failed else 0

@@ -1,16 +1,19 @@
 """The dump job: plan, encode on a runner, commit. The command line and the API call the same function."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 from jobs.progress import readable_bytes, shown
-from jobs.runners import RESTARTING, RunnerConfig, beam_options, beam_pipeline, run
+from jobs.runners import RESTARTING, RunnerConfig, beam_pipeline, check_runner, run, submit
 from jobs.stopping import interruptible
+from pipeline.claims import Claim
 from pipeline.config import DumpConfig
 from pipeline.derivations import select_columns
 from pipeline.encoding import EncoderFactory
-from pipeline.errors import StorageError
-from pipeline.forecast import Forecast
+from pipeline.errors import ConfigError, StorageError
+from pipeline.forecast import Forecast, forecast
 from pipeline.inputs import list_inputs
 from pipeline.manifest import Manifest
 from pipeline.planning import Plan, check_output, make_plan, restore_tasks
@@ -64,47 +67,120 @@ def run_dump(
         PipelineError: As the parts of the pipeline say; the output can be resumed.
     """
     options = options or DumpOptions()
-    beam_options(options.runner)  # refuses before anything is touched
-    spec = encoder.describe()
-    selection = select_columns(spec.columns, config.store.layers, pool=config.store.pool)
-    folder = Folder(output)
-    check_output(folder)
-    files = list_inputs(inputs, config.corpus, output=folder)
-    encode = config.encode
-    if options.runner.runner == "local":
-        encoder.check(device=encode.device, precision=encode.precision, carried_state=encode.carried_state)
-    resumable = interruptible(f"run the same command again to go on with {folder.url}")
-    with resumable, folder.lock(take_over=options.take_over):
-        folder.remove_stale()
-        if options.fresh:
-            remove_store(folder)
-        plan = make_plan(files, folder, config=config, spec=spec, columns=selection.stored)
-        if folder.exists(MANIFEST):
-            folder.remove_all(TASKS)  # of a job that died after its last but one step
-            return Manifest.read(folder)
-        todo = unfinished(folder, plan)
-        if not options.force:
-            _check_space(folder, plan, todo, config)
-        restore_tasks(files, folder, plan, config=config, shards=todo)
+    job = _Dump(inputs, output, encoder=encoder, config=config, options=options)
+    with job.begun() as (plan, pipeline, _):
+        if pipeline is not None:
+            with shown(job.folder, plan):
+                run(pipeline, options.runner)
+            job.folder.remove_stale()  # of workers that died in between
+        return Manifest.read(job.folder)
+
+
+def submit_dump(
+    inputs: Sequence[str], output: str, *, encoder: EncoderFactory, config: DumpConfig, options: DumpOptions
+) -> str | None:
+    """Plans, hands the rest to Dataflow and leaves.
+
+    The job holds the output from then on, and gives it back with its last step. If it fails, the same command goes on
+    with `take_over`.
+
+    Returns:
+        The id of the job; None where the store is complete already.
+
+    Raises:
+        PipelineError: As `run_dump`.
+    """
+    if options.runner.runner != "dataflow":
+        raise ConfigError(f"only dataflow goes on by itself; run runner {options.runner.runner} by elmo dump")
+    job = _Dump(inputs, output, encoder=encoder, config=config, options=options, leaves=True)
+    with job.begun() as (_, pipeline, claim):
+        if pipeline is None or claim is None:
+            return None
+        submitted = submit(pipeline)
+        claim.leave_to(submitted)
+        return submitted
+
+
+def dataflow_request(
+    inputs: Sequence[str], output: str, *, encoder: EncoderFactory, config: DumpConfig, options: DumpOptions
+) -> str:
+    """The request that `submit_dump` would send, as JSON; writes and sends nothing."""
+    job = _Dump(inputs, output, encoder=encoder, config=config, options=options, leaves=True)
+    shards = forecast(job.files, config=config, columns=job.selection.stored).shards
+    pipeline = job.pipeline(range(shards))
+    from jobs.dataflow.request import request_json  # noqa: PLC0415 - imports Beam
+
+    return request_json(pipeline)
+
+
+class _Dump:
+    """A dump whose settings and inputs are checked; nothing is written yet."""
+
+    def __init__(
+        self,
+        inputs: Sequence[str],
+        output: str,
+        *,
+        encoder: EncoderFactory,
+        config: DumpConfig,
+        options: DumpOptions,
+        leaves: bool = False,
+    ) -> None:
+        self.folder = Folder(output)
+        self._encoder = encoder
+        self._config = config
+        self._options = options
+        self._leaves = leaves
+        encode = config.encode
+        check_runner(options.runner, device=encode.device, output=self.folder)
+        self._spec = encoder.describe()
+        self.selection = select_columns(self._spec.columns, config.store.layers, pool=config.store.pool)
+        check_output(self.folder)
+        self.files = list_inputs(inputs, config.corpus, output=self.folder)
+        if options.runner.runner == "local":
+            encoder.check(device=encode.device, precision=encode.precision, carried_state=encode.carried_state)
+
+    @contextmanager
+    def begun(self) -> Iterator[tuple[Plan, Any, Claim | None]]:
+        """The plan, and the pipeline that does what is left of it, or None if nothing is; under the output's lock."""
+        folder, config, options = self.folder, self._config, self._options
+        resumable = interruptible(f"run the same command again to go on with {folder.url}")
+        with resumable, folder.lock(take_over=options.take_over) as claim:
+            folder.remove_stale()
+            if options.fresh:
+                remove_store(folder)
+            plan = make_plan(self.files, folder, config=config, spec=self._spec, columns=self.selection.stored)
+            if folder.exists(MANIFEST):
+                folder.remove_all(TASKS)  # of a job that died after its last but one step
+                yield plan, None, claim
+                return
+            todo = unfinished(folder, plan)
+            if not options.force:
+                _check_space(folder, plan, todo, config)
+            restore_tasks(self.files, folder, plan, config=config, shards=todo)
+            yield plan, self.pipeline(todo), claim
+
+    def pipeline(self, shards: Sequence[int]) -> Any:
+        """The Beam pipeline that encodes these shards and commits all."""
+        options = self._options
+        pipeline = beam_pipeline(options.runner, shards=len(shards))
         # Beam is there, or there would be no pipeline; only now can what is built on it be imported.
         from pipeline.transforms import DumpJob, encode_and_commit  # noqa: PLC0415
 
         job = DumpJob(
-            output=output,
-            encoder=encoder,
-            selection=selection,
-            encode=encode,
-            store=config.store,
+            output=self.folder.url,
+            encoder=self._encoder,
+            selection=self.selection,
+            encode=self._config.encode,
+            store=self._config.store,
             max_failures=options.max_failures,
             cpu_spare=options.cpu_spare,
             worker_restarts=options.runner.runner in RESTARTING,
+            releases_claim=self._leaves,
+            hints=options.runner.gpu.hints if options.runner.gpu else {},
         )
-        pipeline = beam_pipeline(options.runner, shards=len(todo))
-        encode_and_commit(pipeline, job, todo)
-        with shown(folder, plan):
-            run(pipeline, options.runner)
-        folder.remove_stale()  # of workers that died in between
-        return Manifest.read(folder)
+        encode_and_commit(pipeline, job, shards)
+        return pipeline
 
 
 def unfinished(folder: Folder, plan: Plan) -> list[int]:

@@ -8,10 +8,13 @@ import threading
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from jobs.dataflow.checks import check_dataflow
+from jobs.dataflow.gpus import GpuConfig
 from jobs.stopping import Interrupted
 from pipeline import errors, stopping
-from pipeline.config import check_choice
+from pipeline.config import Device, check_choice
 from pipeline.errors import ConfigError, PipelineError
+from pipeline.storage import Folder
 
 Runner = Literal["local", "portable", "flink", "spark", "dask", "dataflow"]
 
@@ -60,11 +63,13 @@ class RunnerConfig:
         workers: Of `local`, processes, each with a model of its own; one process uses all cores through the model's
             threads. None leaves it to the runner, which for `local` is one.
         options: Further options of Beam, such as `--job_endpoint=localhost:8099`; they win over those made here.
+        gpu: Of each worker of Dataflow.
     """
 
     runner: Runner = "local"
     workers: int | None = None
     options: tuple[str, ...] = ()
+    gpu: GpuConfig | None = None
 
     def __post_init__(self) -> None:
         check_choice("runner", self.runner, Runner)
@@ -72,6 +77,8 @@ class RunnerConfig:
             raise ConfigError(f"workers {self.workers} is below 1")
         if self.workers is not None and not _WORKERS[self.runner]:
             raise ConfigError(f"runner {self.runner} takes no number of workers: its cluster has as many as it has")
+        if self.gpu is not None and self.runner != "dataflow":
+            raise ConfigError(f"--gpu is for runner dataflow; runner {self.runner} computes on what its machines have")
 
 
 def beam_options(config: RunnerConfig) -> Any:
@@ -93,6 +100,8 @@ def beam_options(config: RunnerConfig) -> Any:
         ]
     elif config.workers is not None:
         flags = [*(f"{name}={config.workers}" for name in _WORKERS[config.runner]), *flags]
+    if config.gpu is not None:
+        flags = [*config.gpu.flags, *flags]
     # An explicit list, since Beam would otherwise read this process's command line.
     options = PipelineOptions(flags)
     known = options.get_all_options()
@@ -104,6 +113,17 @@ def beam_options(config: RunnerConfig) -> Any:
         flag = {"address": "dask_client_address"}.get(missing[0], missing[0])
         raise ConfigError(f"runner {config.runner} needs --{flag}; give it after --, as in: -- --{flag}=...")
     return options
+
+
+def check_runner(config: RunnerConfig, *, device: Device, output: Folder) -> None:
+    """Refuses what cannot work before anything is touched.
+
+    Raises:
+        ConfigError: As `beam_options`, or as `check_dataflow`.
+    """
+    options = beam_options(config)
+    if config.runner == "dataflow":
+        check_dataflow(options.get_all_options(), gpu=config.gpu, device=device, output=output)
 
 
 def beam_pipeline(config: RunnerConfig, *, shards: int) -> Any:
@@ -166,6 +186,13 @@ def _refuse_other_graphs(pipeline: Any) -> None:
         raise ConfigError(
             f"Dask's runner loses data in silence in many a graph, so it is used for dumps alone, not for {steps}"
         )
+
+
+def submit(pipeline: Any) -> str:
+    """Hands a pipeline to a runner that goes on without this process; the id of the job."""
+    result = pipeline.run()
+    # With a template location the job is written there, and its launcher submits it.
+    return str(result.job_id()) if result.has_job else "submitted by the launcher of its template"
 
 
 class _Outcome:
