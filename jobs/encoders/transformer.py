@@ -219,15 +219,14 @@ def _pretrained(auto_class: str, folder: str, **options: Any) -> Any:
     os.environ["HF_HUB_OFFLINE"] = "1"  # read by the library on import
     try:
         import transformers  # noqa: PLC0415 - an extra, and slow to import
-
-        transformers.utils.logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     except ImportError:
         raise ConfigError(
             f"{folder}: a transformer needs its library: pip install 'elmo-features[transformers]'"
         ) from None
+    library: Any = transformers
+    library.utils.logging.disable_progress_bar()
     try:
-        loader = getattr(transformers, auto_class)
-        return loader.from_pretrained(
+        return getattr(library, auto_class).from_pretrained(
             str(Path(folder).resolve()), local_files_only=True, trust_remote_code=False, **options
         )
     except Exception as error:  # of a damaged folder the library raises nearly anything
