@@ -162,7 +162,9 @@ class Features:
         """
         column = self._layout.column(name)
         vectors = self._shard.columns((name,), self._row)[0]
-        return np.array(vectors[0] if column.rows == "sentence" else vectors, dtype=dtype)
+        if column.rows == "sentence":
+            vectors = vectors[0]
+        return vectors.copy() if dtype is None else vectors.astype(dtype)
 
     def layers(self, *, only: Sequence[int] | None = None, dtype: DTypeLike | None = None) -> NDArray[Any]:
         """The layers as published, (layers, tokens, 2 x width): forward beside backward, the token vector twice.

@@ -96,7 +96,7 @@ class ShardReader(Protocol):
         """The rows of the sentences with exactly this text, or with these tokens where no text was given."""
         ...
 
-    def columns(self, names: Sequence[str], row: int) -> list[NDArray[Any]]:
+    def columns(self, names: tuple[str, ...], row: int) -> list[NDArray[Any]]:
         """The vectors of a sentence in some columns, each (tokens, width), or (1, width) of a sentence column.
 
         In the stored dtype; read-only where they are views of the file.

@@ -173,11 +173,10 @@ class Hdf5Reader:
         self.offsets = self._array("offsets", np.int64)
         self.status = self._array("status", np.uint8)
         self._check(np.dtype(dtype))
-        self._bounds = {"token": self.offsets.data, "sentence": np.arange(len(self.offsets)).data}
-        self._views = {
-            column.name: (self._file.view(self.layout[f"columns/{column.name}"]), self._bounds[column.rows])
-            for column in columns
-        }
+        # Indexing a buffer costs a fraction of indexing an array, and with the views it is all that a look-up does.
+        self._bounds = self.offsets.data
+        self._views: dict[tuple[str, ...], list[NDArray[Any]]] = {}
+        self._row_bytes = max((column.width for column in columns), default=0) * np.dtype(dtype).itemsize
 
     def __len__(self) -> int:
         return len(self.status)
@@ -208,19 +207,27 @@ class Hdf5Reader:
         candidates = np.flatnonzero(np.where(present, lengths == len(text.encode("utf-8")), True))
         return [row for row in candidates.tolist() if sentence_is(self.sentence(row), text)]
 
-    def columns(self, names: Sequence[str], row: int) -> list[NDArray[Any]]:
+    def columns(self, names: tuple[str, ...], row: int) -> list[NDArray[Any]]:
         """See `ShardReader.columns`."""
-        found = []
-        for name in names:
-            view, bounds = self._views[name]
-            found.append(view[bounds[row] : bounds[row + 1]] if view is not None else self.block(name, row, row + 1))
-        touch(sum([vectors.nbytes for vectors in found]))
-        return found
+        views = self._views.get(names)
+        if views is None:
+            views = self._views[names] = self._token_views(names)
+        if not views:
+            return [self.block(name, row, row + 1) for name in names]
+        start, stop = self._bounds[row], self._bounds[row + 1]
+        touch((stop - start) * self._row_bytes * len(views))
+        return [view[start:stop] for view in views]
 
     def block(self, name: str, start: int, stop: int) -> NDArray[Any]:
         """See `ShardReader.block`."""
         first, last = row_bounds(self._columns[name], self.offsets, start, stop)
         return self._file.read(self.layout[f"columns/{name}"], first, last)
+
+    def _token_views(self, names: tuple[str, ...]) -> list[NDArray[Any]]:
+        """The columns as views of the file; none where that is remote, or one of them has rows for sentences."""
+        views = [self._file.view(self.layout[f"columns/{name}"]) for name in names]
+        by_token = all(self._columns[name].rows == "token" for name in names)
+        return [view for view in views if view is not None] if by_token else []
 
     def _array(self, name: str, dtype: type[np.generic], start: int = 0, stop: int | None = None) -> NDArray[Any]:
         place = self.layout.get(name)

@@ -246,7 +246,7 @@ class ParquetReader:
         )
         return [row for row in candidates if sentence_is(self.sentence(row), text)]
 
-    def columns(self, names: Sequence[str], row: int) -> list[NDArray[Any]]:
+    def columns(self, names: tuple[str, ...], row: int) -> list[NDArray[Any]]:
         """See `ShardReader.columns`."""
         return [next(self._pieces(name, row, row + 1)) for name in names]
 

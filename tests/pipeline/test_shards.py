@@ -52,7 +52,7 @@ def test_everything_comes_back(tmp_path: Path, shard_format: ShardFormat, dtype:
         assert shard.id(row) == sentence.id
         for column in COLUMNS:
             expected = features_of(sentence, column, dtype)
-            (found,) = shard.columns([column.name], row)
+            (found,) = shard.columns((column.name,), row)
             assert found.dtype == np.dtype(dtype)
             np.testing.assert_array_equal(found, expected)
     for column in COLUMNS:
@@ -79,7 +79,7 @@ def test_bytes_depend_on_the_content_alone(tmp_path: Path, shard_format: ShardFo
     for row, sentence in enumerate(sentences):
         assert (shard.status[row] == STATUS_FAILED) == (row in failed)
         expected = features_of(sentence, COLUMNS[1], "float32") * (row not in failed)
-        np.testing.assert_array_equal(shard.columns(["forward_1"], row)[0], expected)
+        np.testing.assert_array_equal(shard.columns(("forward_1",), row)[0], expected)
 
 
 @pytest.mark.parametrize("shard_format", FORMATS)
@@ -131,7 +131,7 @@ def test_half_floats_equal_numpy_bit_by_bit(tmp_path: Path) -> None:
             path, shard_format=shard_format, columns=columns, dtype="float16", sentences=make_sentences([len(half)])
         ) as writer:
             writer.write([0], {"token": half})
-        found = read(path, shard_format, dtype="float16", columns=columns).columns(["token"], 0)[0]
+        found = read(path, shard_format, dtype="float16", columns=columns).columns(("token",), 0)[0]
         np.testing.assert_array_equal(found.view(np.uint16), half.view(np.uint16))
 
 
@@ -201,7 +201,7 @@ def test_parquet_row_groups_stay_below_the_limit(tmp_path: Path) -> None:
     np.testing.assert_array_equal(shard.block("token", 0, len(sentences)), values["token"])
     for row in (7, 0, 4, 3, 1):
         np.testing.assert_array_equal(
-            shard.columns(["backward_1"], row)[0], features_of(sentences[row], columns[2], "float32")
+            shard.columns(("backward_1",), row)[0], features_of(sentences[row], columns[2], "float32")
         )
 
 
@@ -223,8 +223,8 @@ def test_sentences_without_tokens_need_not_be_written(tmp_path: Path, shard_form
     write_shard(tmp_path / "s", sentences, columns=COLUMNS, shard_format=shard_format, batches=[[1]])
     shard = read(tmp_path / "s", shard_format)
     assert not shard.status.any()
-    assert shard.columns(["forward_1"], 2)[0].shape == (0, 3)
-    assert shard.columns(["mean"], 2)[0].tolist() == [[0, 0]]
+    assert shard.columns(("forward_1",), 2)[0].shape == (0, 3)
+    assert shard.columns(("mean",), 2)[0].tolist() == [[0, 0]]
 
 
 @pytest.mark.parametrize("shard_format", FORMATS)
