@@ -30,6 +30,7 @@ FOLDER = click.Path(path_type=Path, file_okay=False)
 @click.option("--epochs", default=Budget.epochs, show_default=True, help="At most.")
 @click.option("--patience", default=Budget.patience, show_default=True, help="Epochs without a gain.")
 @click.option("--hidden", default=Budget.hidden, show_default=True, help="LSTM units a direction.")
+@click.option("--learning-rate", default=Budget.learning_rate, show_default=True, help="Of Adam.")
 @click.option("--train-sentences", default=Sizes.train_sentences, show_default=True, help="At most; 0 takes all.")
 @click.option("--dev-sentences", default=Sizes.dev_sentences, show_default=True, help="At most; 0 takes all.")
 @click.option("--sense-sentences", default=0, show_default=True, help="Of SemCor, at most; 0 takes all.")
@@ -46,6 +47,7 @@ def study(
     epochs: int,
     patience: int,
     hidden: int,
+    learning_rate: float,
     train_sentences: int,
     dev_sentences: int,
     sense_sentences: int,
@@ -65,6 +67,7 @@ def study(
         epochs=epochs,
         patience=patience,
         hidden=hidden,
+        learning_rate=learning_rate,
     )
     models = _models(model, model_zh, encoders)
     static = StaticVectors.read(vectors) if vectors is not None else None

@@ -28,7 +28,7 @@ def write_report(
     _draw(output / f"{name}.png", study, table)
     parts = [
         f"### {study.title}",
-        f"{study.what} {describe_budget(budget)}",
+        f"{study.what} {describe_budget(budget, senses=any(r.cell.spec.method == 'senses' for r in table.results))}",
         table.markdown(),
         *table.verdicts(study.expectations),
     ]
@@ -42,16 +42,17 @@ def write_report(
     return path
 
 
-def describe_budget(budget: Budget) -> str:
-    """The budget in a sentence."""
+def describe_budget(budget: Budget, *, senses: bool) -> str:
+    """The budget in a sentence, with the size of the sense-annotated corpus if that is used."""
     sizes = budget.sizes
     train = f"at most {sizes.train_sentences:,}" if sizes.train_sentences else "all"
     dev = f"at most {sizes.dev_sentences:,}" if sizes.dev_sentences else "all"
+    corpus = f"{sizes.sense_sentences:,} sentences" if sizes.sense_sentences else "all"
     return (
         f"Mean ± standard deviation of {budget.seeds} seeds; {train} training and {dev} development sentences, "
         f"{budget.hidden} LSTM units a direction, at most {budget.epochs} epochs (patience {budget.patience}), "
-        "for every column alike."
-    )
+        f"Adam at {budget.learning_rate:g}, for every column alike."
+    ) + (f" Of SemCor, {corpus}." if senses else "")
 
 
 def mean_weights(result: Result) -> dict[str, list[float]]:

@@ -24,6 +24,7 @@ from pipeline.reader import FeatureStore
 
 # The data set by which encoders are compared.
 PROBED = "pos"
+PROBE = ProbeConfig()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,12 +118,13 @@ class Runner:
         return self._stores.cost(encoder, dataset, self.examples(dataset))
 
     def _key(self, spec: Spec, seed: int) -> str:
-        budget = {name: value for name, value in asdict(self._budget).items() if name != "seeds"}
+        # The sizes show in the examples themselves.
+        budget = {name: value for name, value in asdict(self._budget).items() if name not in ("seeds", "sizes")}
         features = (
             None if spec.encoder in (None, STATIC) else self.store(spec.encoder, spec.dataset).manifest.fingerprint
         )
         labels = hashlib.sha256(repr(self.examples(spec.dataset)).encode()).hexdigest()
-        determines = [asdict(spec), seed, budget, labels, features]
+        determines = [asdict(spec), seed, budget, asdict(PROBE), labels, features]
         return hashlib.sha256(json.dumps(determines, sort_keys=True).encode()).hexdigest()[:16]
 
     def _model(self, spec: Spec, seed: int) -> RunRecord:
@@ -131,7 +133,12 @@ class Runner:
         config = RunConfig(
             layers=spec.layers,
             encoder=EncoderConfig(inject=spec.inject, layer_penalty=spec.layer_penalty, hidden=self._budget.hidden),
-            training=TrainConfig(epochs=self._budget.epochs, patience=self._budget.patience, seed=seed),
+            training=TrainConfig(
+                epochs=self._budget.epochs,
+                patience=self._budget.patience,
+                learning_rate=self._budget.learning_rate,
+                seed=seed,
+            ),
         )
         result, _ = run_supervised(
             replace(splits, train=chosen(splits.train, size)),
@@ -155,7 +162,7 @@ class Runner:
             [sentence for sentence in sentences if isinstance(sentence, TaggedSentence)]
             for sentences in vars(self._data_of(spec.dataset)).values()
         )
-        config = ProbeConfig(seed=seed)
+        config = replace(PROBE, seed=seed)
         result = linear_probe(self._source(spec), train=train, dev=dev, test=test, config=config)
         scores = {"dev": result.dev, "test": result.test}
         return RunRecord(measure="accuracy", scores=scores, details={}, seconds=0.0)

@@ -80,6 +80,7 @@ class Budget:
         epochs: At most.
         patience: Epochs without a better development score.
         hidden: Units of a task model's LSTM in each direction.
+        learning_rate: Of Adam; above the papers', as there are far fewer updates.
     """
 
     sizes: Sizes = field(default_factory=Sizes)
@@ -87,6 +88,7 @@ class Budget:
     epochs: int = 12
     patience: int = 4
     hidden: int = 64
+    learning_rate: float = 0.003
 
     def __post_init__(self) -> None:
         if min(self.seeds, self.epochs, self.patience, self.hidden) < 1:

@@ -11,6 +11,9 @@ from jobs.tasks.words import WordIndex, byte_ids
 from pipeline.features import Features
 from pipeline.torch_data import Item, collate
 
+# Sorting by length inside pools of so many batches keeps most of the chance and little of the padding.
+POOL_BATCHES = 16
+
 TaskSentence = TaggedSentence | LabelledSentence
 
 
@@ -66,9 +69,16 @@ class TaskData:
         return layers, width
 
     def batches(self, index: WordIndex, *, size: int, shuffle: torch.Generator | None = None) -> Iterator[TaskBatch]:
-        """All sentences once, in order or shuffled, `size` at a time."""
-        order = torch.arange(len(self)) if shuffle is None else torch.randperm(len(self), generator=shuffle)
-        for rows in torch.split(order, size):
+        """All sentences once, `size` at a time, those of like length together; in a random order with `shuffle`."""
+        lengths = torch.tensor([len(sentence.tokens) for sentence in self.sentences])
+        if shuffle is None:
+            parts = list(torch.split(torch.argsort(lengths, stable=True), size))
+        else:
+            pools = torch.split(torch.randperm(len(self), generator=shuffle), POOL_BATCHES * size)
+            by_length = [pool[torch.argsort(lengths[pool], stable=True)] for pool in pools]
+            parts = [part for pool in by_length for part in torch.split(pool, size)]
+            parts = [parts[number] for number in torch.randperm(len(parts), generator=shuffle).tolist()]
+        for rows in parts:
             yield self._batch(rows.tolist(), index)
 
     def _batch(self, rows: Sequence[int], index: WordIndex) -> TaskBatch:

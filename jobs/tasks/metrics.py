@@ -2,9 +2,8 @@
 
 from collections.abc import Sequence
 
-from nervaluate import Evaluator
-
 from jobs.tasks.schemes import to_iob2
+from pipeline.errors import ConfigError
 
 
 def accuracy(right: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]) -> float:
@@ -17,7 +16,14 @@ def entity_f1(right: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]
     """F1 over entities, which count as found where both ends and the type are right; tags in BIOUL.
 
     It is 0 where nothing is predicted, as in the CoNLL evaluation.
+
+    Raises:
+        ConfigError: The library that counts is not installed; says how to get it.
     """
+    try:
+        from nervaluate import Evaluator  # noqa: PLC0415 -- an optional library
+    except ImportError:
+        raise ConfigError("F1 of entities needs nervaluate: pip install 'elmo-features[tasks]'") from None
     kinds = sorted({tag[2:] for sequence in [*right, *predicted] for tag in sequence if tag != "O"})
     if not kinds:
         return 0.0

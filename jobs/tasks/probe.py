@@ -16,9 +16,9 @@ from pipeline.errors import ConfigError
 class ProbeConfig:
     """How a probe is trained: Adam on single tokens, the epoch chosen by the development set."""
 
-    epochs: int = 10
+    epochs: int = 20
     batch_tokens: int = 256
-    learning_rate: float = 1e-3
+    learning_rate: float = 1e-2
     seed: int = 0
 
     def __post_init__(self) -> None:
