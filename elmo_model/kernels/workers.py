@@ -21,7 +21,7 @@ class Workers:
     def __init__(self, threads: int) -> None:
         self.threads = threads
         before = torch.get_num_threads()
-        self._pool = ThreadPoolExecutor(threads, "elmo", initializer=torch.set_num_threads, initargs=(1,))
+        self._pool = ThreadPoolExecutor(threads, "elmo", initializer=_compute_alone)
         started = threading.Barrier(threads)
         list(self._pool.map(lambda _: started.wait(), range(threads)))
         torch.set_num_threads(before)  # the setting of the last thread would else become that of threads to come
@@ -34,3 +34,8 @@ class Workers:
                 return function(task)
 
         return list(self._pool.map(run, tasks))
+
+
+def _compute_alone() -> None:
+    torch.get_num_threads()  # makes a new thread take over the global setting, which it would else do later
+    torch.set_num_threads(1)

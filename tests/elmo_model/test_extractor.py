@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from elmo_model.errors import DeviceError
 from elmo_model.extractor import Extractor
+from elmo_model.kernels.select import KernelName
 from elmo_model.model_folder import ModelFiles
 from elmo_model.weights import read_bilm
 from support.bilms import (
@@ -30,9 +31,9 @@ BATCHES = st.lists(st.lists(WORDS, max_size=7), min_size=1, max_size=6)
 
 
 @pytest.mark.parametrize("name", SEEDED_MODELS)
-@pytest.mark.parametrize("batch_size", [1, len(SENTENCES)])
-def test_all_layers_equal_those_of_the_originals(name: str, batch_size: int) -> None:
-    extractor = Extractor(read_bilm(SEEDED / name))
+@pytest.mark.parametrize(("kernel", "batch_size"), [("plain", 1), ("plain", 27), ("auto", 27)])
+def test_all_layers_equal_those_of_the_originals(name: str, kernel: KernelName, batch_size: int) -> None:
+    extractor = Extractor(read_bilm(SEEDED / name), kernel=kernel)
     with h5py.File(SEEDED / name / "expected.hdf5") as golden:
         for start in range(0, len(SENTENCES), batch_size):
             batch = SENTENCES[start : start + batch_size]
@@ -348,7 +349,3 @@ def test_token_vectors_that_allennlp_shipped_are_reproduced() -> None:
 def test_a_device_that_is_not_there_is_refused(device: str, said: str) -> None:
     with pytest.raises(DeviceError, match=said):
         Extractor(random_bilm(), device=device)
-
-
-def test_the_kernel_is_named_with_the_reason() -> None:
-    assert Extractor(random_bilm(), kernel="plain").kernel == "plain: asked for"

@@ -1,0 +1,77 @@
+import numpy as np
+import pytest
+import torch
+
+from elmo_model.errors import DeviceError
+from elmo_model.extractor import Extractor
+from elmo_model.kernels import packed_linear, select
+from elmo_model.weights import read_bilm
+from support.bilms import SEEDED, SENTENCES, TOLERANCE, random_bilm, stacked, tiny_options
+
+MODELS = ["base", "clip_tight", "relu_l3_highway0", "dim_equal_projection", "filters_equal_projection", "wide_filters"]
+
+
+def without_private_operators(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(packed_linear, "missing_operators", lambda: "they were taken away")
+    monkeypatch.setattr(select, "missing_operators", lambda: "they were taken away")
+
+
+def test_the_plain_kernel_is_taken_when_asked_for() -> None:
+    assert Extractor(random_bilm(), kernel="plain").kernel == "plain: asked for"
+
+
+def test_the_fast_kernel_is_taken_by_itself_and_says_what_it_found() -> None:
+    missing = packed_linear.missing_operators()
+    how = "oneDNN packed products" if missing is None else f"torch's own products, since {missing}"
+    assert Extractor(random_bilm()).kernel == f"fused, float32, {how}"
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_without_the_private_operators_the_values_are_the_same(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = stacked(Extractor(read_bilm(SEEDED / name), kernel="plain").encode(SENTENCES))
+    without_private_operators(monkeypatch)
+    extractor = Extractor(read_bilm(SEEDED / name))
+    assert extractor.kernel == "fused, float32, torch's own products, since they were taken away"
+    np.testing.assert_allclose(stacked(extractor.encode(SENTENCES)), expected, atol=TOLERANCE)
+
+
+def test_operators_that_a_torch_lacks_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Nothing:
+        pass
+
+    monkeypatch.setattr(torch.ops, "mkldnn", Nothing(), raising=False)
+    missing = packed_linear.missing_operators()
+    assert missing is not None
+    assert "no operator mkldnn._reorder_linear_weight" in missing
+
+
+@pytest.mark.parametrize("private", [True, False])
+def test_bfloat16_is_near_float32_and_float32_inside_the_cell(private: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not private:
+        without_private_operators(monkeypatch)
+    options = tiny_options(dim=64, projection_dim=32)
+    exact = stacked(Extractor(random_bilm(options, scale=0.2)).encode(SENTENCES))
+    extractor = Extractor(random_bilm(options, scale=0.2), precision="bfloat16")
+    assert extractor.kernel.startswith("fused, bfloat16")
+    found = stacked(extractor.encode(SENTENCES))
+    np.testing.assert_array_equal(found[0], exact[0])
+    assert 1e-5 < abs(found - exact).max() < 0.2
+    for layer in (1, 2):
+        cosine = (found[layer] * exact[layer]).sum() / np.sqrt((found[layer] ** 2).sum() * (exact[layer] ** 2).sum())
+        assert cosine > 0.999
+
+
+def test_precisions_that_are_not_there_are_refused() -> None:
+    with pytest.raises(DeviceError, match="precision 'float8' isn't available; use float32 or bfloat16"):
+        Extractor(random_bilm(), precision="float8")  # type: ignore[arg-type]
+    with pytest.raises(DeviceError, match="the plain kernel computes in float32 only, not in bfloat16"):
+        Extractor(random_bilm(), precision="bfloat16", kernel="plain")
+
+
+def test_a_consumed_model_keeps_no_second_copy_of_its_lstm_weights() -> None:
+    bilm = random_bilm()
+    expected = Extractor(bilm).encode(SENTENCES[:4]).columns
+    extractor = Extractor(bilm, consume=True)
+    assert sum(parameter.numel() for layer in bilm.forward_layers for parameter in layer.parameters()) == 0
+    for name, values in extractor.encode(SENTENCES[:4]).columns.items():
+        np.testing.assert_array_equal(values, expected[name])
