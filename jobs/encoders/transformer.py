@@ -3,9 +3,7 @@
 Weights are read from safetensors files only, code that a folder brings along is never run, and nothing is fetched.
 """
 
-import hashlib
 import json
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -18,6 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from jobs.encoders.devices import available_device, translated_errors, use_threads
+from jobs.encoders.pretrained import encoder_config, folder_digest, pretrained, weight_files, word_tokenizer
 from pipeline.config import Precision, check_choice
 from pipeline.encoding import Encoded, EncoderSpec
 from pipeline.errors import ConfigError
@@ -26,16 +25,6 @@ from pipeline.schema import Column
 NUMERICS_VERSION = 1
 
 PiecePooling = Literal["mean", "first"]
-
-# Besides weights and config, what decides how words become pieces.
-_TOKENIZER_FILES = (
-    "tokenizer*.json",
-    "special_tokens_map.json",
-    "added_tokens.json",
-    "vocab.*",
-    "merges.txt",
-    "*.model",
-)
 
 
 def is_transformer(folder: Path) -> bool:
@@ -66,15 +55,15 @@ class TransformerEncoderFactory:
 
     def describe(self) -> EncoderSpec:
         """The columns `layer_0` (the embeddings) to `layer_n`, and the digest of config, tokenizer and weights."""
-        files = _weight_files(Path(self.model))
-        config = _pretrained("AutoConfig", self.model)
+        files = weight_files(Path(self.model))
+        config = encoder_config(self.model)
         return EncoderSpec(
             family="transformer",
             columns=tuple(
                 Column(name=f"layer_{layer}", width=config.hidden_size, layer=layer, direction="both")
                 for layer in range(config.num_hidden_layers + 1)
             ),
-            model_digest=_digest(Path(self.model), files),
+            model_digest=folder_digest(Path(self.model), files),
             numerics={"version": NUMERICS_VERSION, "pieces": self.pieces},
         )
 
@@ -91,12 +80,12 @@ class TransformerEncoderFactory:
     ) -> "TransformerEncoder":
         """The loaded model on the device."""
         self.check(device=device, precision=precision, carried_state=carried_state)
-        _weight_files(Path(self.model))
+        weight_files(Path(self.model))
         use_threads(self.threads)
-        model = _pretrained("AutoModel", self.model, use_safetensors=True)
+        model = pretrained("AutoModel", self.model, use_safetensors=True)
         return TransformerEncoder(
             model.float().eval().to(available_device(device)),
-            _tokenizer(self.model),
+            word_tokenizer(self.model),
             layers={name: int(name.removeprefix("layer_")) for name in columns},
             pieces=self.pieces,
         )
@@ -200,55 +189,3 @@ def _pooled(vectors: Tensor, owners: Tensor, n_words: int, *, pieces: PiecePooli
     owners = owners[taken]
     sums = vectors.new_zeros(n_words, vectors.shape[1]).index_add_(0, owners, vectors[taken])
     return sums / torch.bincount(owners, minlength=n_words).clamp(min=1)[:, None]
-
-
-def _tokenizer(folder: str) -> Any:
-    tokenizer = _pretrained("AutoTokenizer", folder)
-    if getattr(tokenizer, "add_prefix_space", None) is False:
-        # Without it, tokenizers of bytes read words that are already apart as if glued together.
-        tokenizer = _pretrained("AutoTokenizer", folder, add_prefix_space=True)
-    if not tokenizer.is_fast:
-        raise ConfigError(f"{folder}: its tokenizer cannot tell which word a piece is of; a tokenizer.json is needed")
-    if tokenizer.pad_token_id is None:
-        raise ConfigError(f"{folder}: its tokenizer has no padding token; this is no model of the kind of BERT")
-    return tokenizer
-
-
-def _pretrained(auto_class: str, folder: str, **options: Any) -> Any:
-    """What the library makes of the folder, with nothing fetched and no code of the folder run."""
-    os.environ["HF_HUB_OFFLINE"] = "1"  # read by the library on import
-    try:
-        import transformers  # noqa: PLC0415 - an extra, and slow to import
-    except ImportError:
-        raise ConfigError(
-            f"{folder}: a transformer needs its library: pip install 'elmo-features[transformers]'"
-        ) from None
-    library: Any = transformers
-    library.utils.logging.disable_progress_bar()
-    try:
-        return getattr(library, auto_class).from_pretrained(
-            str(Path(folder).resolve()), local_files_only=True, trust_remote_code=False, **options
-        )
-    except Exception as error:  # of a damaged folder the library raises nearly anything
-        reason = " ".join(str(error).split())[:300]
-        raise ConfigError(f"{folder}: {auto_class} cannot be made of it: {type(error).__name__}: {reason}") from None
-
-
-def _weight_files(folder: Path) -> list[Path]:
-    files = sorted(folder.glob("*.safetensors"))
-    if not files:
-        found = ", ".join(path.name for path in sorted(folder.glob("*.bin"))) or "no weights"
-        raise ConfigError(
-            f"{folder}: weights are read from safetensors files only, since others can run code; found {found}"
-        )
-    return files
-
-
-def _digest(folder: Path, weights: Sequence[Path]) -> str:
-    """A SHA-256 over the files that make up the model, by name."""
-    tokenizer = {path for pattern in _TOKENIZER_FILES for path in folder.glob(pattern)}
-    digest = hashlib.sha256()
-    for path in sorted({folder / "config.json", *tokenizer, *weights}):
-        with open(path, "rb") as file:
-            digest.update(f"{path.name} {hashlib.file_digest(file, 'sha256').hexdigest()}\n".encode())
-    return digest.hexdigest()

@@ -190,6 +190,13 @@ def test_what_a_transformer_does_not_have_is_refused(folder: Path) -> None:
         TransformerEncoderFactory(model=str(folder), pieces="last")  # type: ignore[arg-type]
 
 
+def test_a_model_that_is_no_encoder_is_refused(folder: Path, tmp_path: Path) -> None:
+    model = copied(folder, tmp_path / "model")
+    (model / "config.json").write_text(json.dumps({"model_type": "t5"}))
+    with pytest.raises(ConfigError, match="t5 is no encoder"):
+        TransformerEncoderFactory(model=str(model)).describe()
+
+
 def test_the_family_is_told_by_its_config(folder: Path) -> None:
     assert is_transformer(folder) and not is_transformer(GOLDEN / "manylangs" / "char_word_elmo")
     assert not is_transformer(GOLDEN / "seeded" / "base")
