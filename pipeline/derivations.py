@@ -54,10 +54,13 @@ class Selection:
         }
 
     def _sum_of_layers(self, computed: Mapping[str, NDArray[np.float32]]) -> NDArray[np.float32]:
-        layers = [np.concatenate([computed[name] for name in names], axis=1) for names in layer_columns(self.raw)]
-        total = np.float32(self.layer_weights[0]) * layers[0]
-        for weight, layer in zip(self.layer_weights[1:], layers[1:], strict=True):
-            total += np.float32(weight) * layer
+        parts = (
+            np.float32(weight) * np.concatenate([computed[name] for name in names], axis=1)
+            for weight, names in zip(self.layer_weights, layer_columns(self.raw), strict=True)
+        )
+        total = next(parts)
+        for part in parts:  # one at a time, since a long protein's layers are large
+            total += part
         return total
 
 
