@@ -81,17 +81,17 @@ class ManyLangsTokenEncoder(TokenEncoder):
     def remarks(self, token: str) -> dict[str, int]:
         """Counts of what is unknown, shortened, folded or special in a token; zero counts are left out.
 
-        `unknown_words`, `unknown_characters` (each code point that is read), `truncated_tokens`,
-        `folded_tokens`, `boundary_like_tokens`.
+        `unknown_words`, `unknown_characters` (each code point that is read), `unknown_full_width_forms` (those among
+        them that folding would make ASCII), `truncated_tokens`, `folded_tokens`, `boundary_like_tokens`.
         """
         read = self._as_read(token)
         is_boundary = read in (self.begin_sentence, self.end_sentence)
-        unknown_characters = 0
-        if self.characters is not None and not is_boundary:
-            unknown_characters = sum(character not in self.characters for character in read)
+        characters = "" if self.characters is None or is_boundary else read
+        unknown = [character for character in characters if character not in (self.characters or ())]
         counts = {
             "unknown_words": int(self.words is not None and read not in self.words),
-            "unknown_characters": unknown_characters,
+            "unknown_characters": len(unknown),
+            "unknown_full_width_forms": sum(ord(character) in _FULL_WIDTH_TO_ASCII for character in unknown),
             "truncated_tokens": int(len(read) < len(token)),
             "folded_tokens": int(self._folded(token) != token),
             "boundary_like_tokens": int(is_boundary),

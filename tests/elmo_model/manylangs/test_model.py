@@ -114,7 +114,11 @@ def test_full_width_forms_are_read_as_ascii_when_asked() -> None:
     model = ManyLangsModel.open(MANYLANGS / "char_word_elmo")
     plain, folding = Extractor(model.read_bilm()), Extractor(model.read_bilm(fold_full_width=True))
     wide, narrow = [["\uff0c", "\uff30aris", "\u3000"]], [[",", "Paris", "\u3000"]]
-    assert plain.encode(wide).counts == {"unknown_words": 2, "unknown_characters": 2}
+    assert plain.encode(wide).counts == {
+        "unknown_words": 2,
+        "unknown_characters": 2,
+        "unknown_full_width_forms": 2,
+    }
     folded = folding.encode(wide)
     assert folded.counts == {"folded_tokens": 2}
     for name, rows in plain.encode(narrow).columns.items():
