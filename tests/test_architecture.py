@@ -21,10 +21,12 @@ ALLOWED: dict[str, set[str]] = {
     "pipeline.config": {"pipeline"},
     "pipeline.torch_data": FILES | {"torch", "pipeline"},
     "pipeline.transforms": FILES | {"apache_beam", "pipeline"},
+    "pipeline.extraction": FILES | {"apache_beam", "pipeline"},
 }
 # Inside the pipeline: what only the last steps may use.
 ONLY_FROM = {
     "pipeline.transforms": {"jobs"},
+    "pipeline.extraction": {"jobs"},
     "pipeline.torch_data": {"jobs"},
     "pipeline.reader": {"jobs", "pipeline.torch_data", "pipeline.export", "pipeline.verification"},
 }
