@@ -42,7 +42,7 @@ setup(
     package_data={
         "elmo_model": ["py.typed", "models/*/*", "pretraining/presets/*.json"],
         "pipeline": ["py.typed"],
-        "jobs": ["py.typed", "dataflow/Dockerfile", "dataflow/metadata.json"],
+        "jobs": ["py.typed", "sample/*", "sample/corpus/*/*", "dataflow/Dockerfile", "dataflow/metadata.json"],
     },
     install_requires=[
         "click>=8.1",

@@ -10,6 +10,7 @@ import click
 from elmo_model.kernels.select import KernelName
 from elmo_model.pretraining.model_files import read_card
 from elmo_model.shipped import DEFAULT_MODEL, model_folder
+from jobs.corpus_options import corpus_options
 from jobs.dataflow.gpus import GpuMode
 from jobs.encoders.detect import encoder_factory
 from jobs.encoders.transformer import PiecePooling
@@ -18,12 +19,10 @@ from jobs.run_dump import DumpOptions, dataflow_request, run_dump, submit_dump
 from jobs.runner_options import RunnerCommand, runner_config, runner_options
 from jobs.runners import Runner, threads_per_worker
 from pipeline.config import (
-    BlankLines,
     CorpusConfig,
     Device,
     DumpConfig,
     EncodeConfig,
-    InputFormat,
     Precision,
     StoreConfig,
 )
@@ -37,7 +36,6 @@ from pipeline.pooling import POOLS
 from pipeline.receipts import read_receipt
 from pipeline.schema import FAILURES, ShardFormat, StoredDtype
 from pipeline.storage import Folder
-from pipeline.tokenizers import TOKENIZER_NAMES
 
 EXIT_WITH_FAILURES = 3
 
@@ -94,24 +92,7 @@ EXIT_WITH_FAILURES = 3
     show_default=True,
     help="auto takes CUDA where it works; the result says what was taken.",
 )
-@click.option(
-    "--input-format",
-    type=click.Choice(get_args(InputFormat)),
-    default=CorpusConfig.input_format,
-    show_default=True,
-    help="auto goes by the file names.",
-)
-@click.option("--glob", default=CorpusConfig.glob, show_default=True, help="Which files of a folder are read.")
-@click.option("--encoding", default=CorpusConfig.encoding, show_default=True, help="Of the text files.")
-@click.option(
-    "--tokenizer",
-    type=click.Choice(TOKENIZER_NAMES),
-    default=CorpusConfig.tokenizer,
-    show_default=True,
-    help="whitespace takes a line as one tokenised sentence.",
-)
-@click.option("--skip-empty", "blank_lines", flag_value="skip", help="Leave blank lines out; else they are sentences.")
-@click.option("--strict", "blank_lines", flag_value="refuse", help="Refuse blank lines, naming file and line.")
+@corpus_options
 @click.option(
     "--batch-tokens", default=EncodeConfig.batch_tokens, show_default=True, help="Most padded tokens in a batch."
 )
@@ -165,11 +146,7 @@ def dump(
     pool: str,
     precision: Precision,
     device: Device,
-    input_format: InputFormat,
-    glob: str,
-    encoding: str,
-    tokenizer: str,
-    blank_lines: BlankLines | None,
+    corpus: CorpusConfig,
     batch_tokens: int,
     shard_tokens: int,
     batch_sentences: int | None,
@@ -200,13 +177,7 @@ def dump(
             raise click.UsageError("--mix is a sum of all layers; leave --layers out")
         layers = read_mix(mix)
     config = DumpConfig(
-        corpus=CorpusConfig(
-            input_format=input_format,
-            glob=glob,
-            encoding=encoding,
-            tokenizer=tokenizer,
-            blank_lines=blank_lines or CorpusConfig.blank_lines,
-        ),
+        corpus=corpus,
         encode=EncodeConfig(
             batch_tokens=batch_tokens,
             carried_state=batch_sentences is not None,
@@ -227,7 +198,7 @@ def dump(
         lowercase=lowercase,
         pieces=pieces,
     )
-    _note_tokenizer(model, tokenizer)
+    _note_tokenizer(model, corpus.tokenizer)
     options = DumpOptions(
         runner=where,
         fresh=fresh,
