@@ -18,7 +18,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.errors import DamageError, FailedSentenceError, StorageError, UnknownSentenceError
+from pipeline.errors import DamageError, FailedSentenceError, StorageError, StoreError, UnknownSentenceError
 from pipeline.features import Features, Layout
 from pipeline.index import Index
 from pipeline.manifest import Manifest
@@ -51,10 +51,11 @@ class FeatureStore:
     def __init__(self, folder: Folder, manifest: Manifest, *, preload: bool):
         self.manifest = manifest
         self.columns = {column.name: column for column in manifest.columns}
-        self._folder = folder
         self.layout = Layout(manifest, folder.url)
+        self._folder = folder
         self._preload = preload
         self._starts = [0, *accumulate(shard.sentences for shard in manifest.shards)]
+        self._good_starts = [0, *accumulate(shard.sentences - shard.failed for shard in manifest.shards)]
         self._reset()
 
     @classmethod
@@ -159,6 +160,12 @@ class FeatureStore:
             np.flatnonzero(self._shard(shard).status != STATUS_FAILED) if entry.failed else np.arange(entry.sentences)
         )
 
+    def good_position(self, index: int) -> int:
+        """The position of a sentence counted, from 0, among those that could be encoded."""
+        shard = bisect_right(self._good_starts, index) - 1
+        row = index - self._good_starts[shard]
+        return self._starts[shard] + (int(self.good_rows(shard)[row]) if self.manifest.shards[shard].failed else row)
+
     def positions(self) -> NDArray[np.int64]:
         """The positions of all sentences that could be encoded, in document order."""
         numbers = range(len(self.manifest.shards))
@@ -245,10 +252,14 @@ class FeatureStore:
             if self._preload:
                 self._shards = shards
 
-    def __getstate__(self) -> dict[str, Any]:
-        kept = {"manifest", "columns", "_folder", "layout", "_preload", "_starts"}
-        return {name: value for name, value in self.__dict__.items() if name in kept}
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _reopen, (type(self), self._folder.url, self._preload, self.manifest.fingerprint)
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._reset()
+
+def _reopen(kind: type[FeatureStore], url: str, preload: bool, fingerprint: str) -> FeatureStore:
+    """The store of another process, with whose manifest it could be large to pickle; shards are read when asked for."""
+    folder = Folder(url)
+    manifest = Manifest.read(folder)
+    if manifest.fingerprint != fingerprint:
+        raise StoreError(f"{url} has become another store since it was opened; open it again")
+    return kind(folder, manifest, preload=preload)

@@ -110,7 +110,6 @@ class FeatureDataset(Dataset[Item]):
     ):
         self._store = store
         self._choice = _Choice(store, only=only, column=column, dtype=dtype)
-        self._positions = store.positions() if store.failed else None
 
     def __len__(self) -> int:
         return len(self._store) - self._store.failed
@@ -118,9 +117,7 @@ class FeatureDataset(Dataset[Item]):
     def __getitem__(self, index: int) -> Item:
         if not -len(self) <= index < len(self):
             raise IndexError(f"item {index} of {len(self)}")
-        index %= len(self)
-        position = index if self._positions is None else int(self._positions[index])
-        return self._choice.item(self._store.at(position))
+        return self._choice.item(self._store.at(self._store.good_position(index % len(self))))
 
 
 class FeatureStream(IterableDataset[Item]):
