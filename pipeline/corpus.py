@@ -31,8 +31,6 @@ _FORMATS = {
     ".feather": "parquet",
 }
 
-_BOUNDARY_MARKS = ("<S>", "</S>")
-
 
 def input_format(name: str, config: CorpusConfig) -> str:
     """The format of a file: the one configured, else what its name says, else `text`."""
@@ -70,8 +68,7 @@ def read_sentences(
     tokenizer finds, with `#1`, `#2`, ... after the id, also if it finds one. Given tokens are kept as they are. Lone
     surrogates, which no encoding can store, are dropped.
 
-    Adds to `counts`: `blank` (sentences without tokens), `skipped_blank` (those left out), `lone_surrogates` (dropped),
-    and `boundary_marks` (tokens of the text that look like a model's own marks).
+    Adds to `counts`: `blank` (sentences without tokens), `skipped_blank` (those left out) and `dropped_surrogates`.
 
     Raises:
         CorpusError: The file cannot be read as its format, an id is empty or has a lone surrogate, or a sentence
@@ -98,10 +95,6 @@ def read_sentences(
                 if config.blank_lines == "skip":
                     counts["skipped_blank"] += 1
                     continue
-            if piece_text is None or "S>" in piece_text:
-                marks = sum(tokens.count(mark) for mark in _BOUNDARY_MARKS)
-                if marks:
-                    counts["boundary_marks"] += marks
             yield Sentence(id=piece_id, tokens=tuple(tokens), text=piece_text, source=file.name, line=raw.line)
 
 
@@ -138,7 +131,7 @@ def _storable(text: str, counts: Counter[str]) -> str:
     if not _has_lone_surrogate(text):
         return text
     kept = text.encode("utf-8", "ignore").decode("utf-8")
-    counts["lone_surrogates"] += len(text) - len(kept)
+    counts["dropped_surrogates"] += len(text) - len(kept)
     return kept
 
 
