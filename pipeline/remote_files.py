@@ -57,6 +57,14 @@ class RemoteFiles:
         file = self._fs.open(self._key(name), block_size=_READ_AHEAD, cache_type="readahead")
         return cast(BinaryIO, io.BufferedReader(_RemoteFile(file, f"{self._url}/{name}"), _SMALL_READS))
 
+    def fetch(self, name: str, path: Path) -> None:
+        """Copies an object to a local path."""
+        self._fs.get_file(self._key(name), str(path))
+
+    def version(self, name: str) -> str:
+        """What changes whenever the object is replaced."""
+        return str(self._fs.checksum(self._key(name)))
+
     def entries(self, sub_folder: str) -> list[tuple[str, bool]]:
         """The names directly in a sub-folder, "" being the folder itself, each with whether it is a file."""
         found = self._fs.ls(self._key(sub_folder), detail=True, refresh=True)

@@ -92,10 +92,8 @@ class Folder:
 
     def walk(self) -> Sequence[str]:
         """The names of all files in a remote folder and its sub-folders, sorted, without temporary ones."""
-        if isinstance(self._files, LocalFiles):
-            raise TypeError("a local folder may hold links, which list_inputs follows")
         with self.explained("list", "."), contextlib.suppress(FileNotFoundError):
-            return sorted(name for name in self._files.walk() if name and not _is_temporary(name.rpartition("/")[2]))
+            return sorted(name for name in self._remote.walk() if name and not _is_temporary(name.rpartition("/")[2]))
         return []
 
     def top_level(self) -> tuple[str, ...]:
@@ -140,6 +138,24 @@ class Folder:
         """
         with self.explained("write", name):
             self._files.publish(path, _safe(name))
+
+    def fetch(self, name: str, path: Path) -> None:
+        """Copies a remote file to a local path.
+
+        Raises:
+            StorageError: It cannot be read.
+        """
+        with self.explained("read", name):
+            self._remote.fetch(_safe(name), path)
+
+    def version(self, name: str) -> str:
+        """What changes whenever a remote file is replaced.
+
+        Raises:
+            StorageError: There is no such file, or it cannot be reached.
+        """
+        with self.explained("read", name):
+            return self._remote.version(_safe(name))
 
     def remove(self, name: str) -> None:
         """Removes a file, if it exists."""
@@ -205,6 +221,12 @@ class Folder:
     def explained(self, action: str, name: str) -> contextlib.AbstractContextManager[None]:
         """Turns what goes wrong inside into a StorageError: could not `action` this file, and why."""
         return explained(action, f"{self.url.rstrip('/')}/{name}", self._files.faults)
+
+    @property
+    def _remote(self) -> RemoteFiles:
+        if isinstance(self._files, LocalFiles):
+            raise TypeError(f"{self.url} is local: read its files as such")
+        return self._files
 
     def _entries(self, sub_folder: str) -> Sequence[tuple[str, bool]]:
         """The names directly in a sub-folder, each with whether it is a file; sorted."""

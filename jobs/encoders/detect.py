@@ -1,10 +1,12 @@
 """Which family a model is of, told from its files."""
 
+from functools import partial
 from pathlib import Path
 
 from elmo_model.kernels.select import KernelName
 from elmo_model.shipped import model_folder
 from jobs.encoders.bilm import BiLmEncoderFactory, is_bilm
+from jobs.encoders.located import LocatedEncoderFactory
 from jobs.encoders.manylangs import ManyLangsEncoderFactory, is_manylangs
 from jobs.encoders.static_vectors import StaticVectorsEncoderFactory, is_static_vectors
 from jobs.encoders.transformer import PiecePooling, TransformerEncoderFactory, is_transformer
@@ -32,7 +34,7 @@ def encoder_factory(
 
     Args:
         model: A shipped model's name, a folder of an ELMo, ELMoForManyLangs or transformer model, or a file of
-            word vectors.
+            word vectors; folder and file also by URL.
         kernel: How LSTMs are computed.
         threads: Cores that one process computes with; None for all of the machine it is on.
         fold_full_width: For ELMoForManyLangs: read full-width forms as ASCII.
@@ -45,7 +47,18 @@ def encoder_factory(
         ConfigError: There is no such model, it is of no known family or of several, or an option is given that its
             family does not have.
     """
-    model = str(model_folder(model))
+    if "://" in model or model_folder(model) != Path(model):
+        build = partial(
+            encoder_factory,
+            kernel=kernel,
+            threads=threads,
+            fold_full_width=fold_full_width,
+            lowercase=lowercase,
+            pieces=pieces,
+            token_table=token_table,
+            vocabulary=vocabulary,
+        )
+        return LocatedEncoderFactory(model=model, build=build)
     family = detect_family(Path(model))
     given = {
         "kernel": (kernel != "auto", (ELMO, MANYLANGS)),

@@ -8,12 +8,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from jobs.encoders.located import CACHE_VARIABLE
 from pipeline.errors import CorpusError, OutputInUseError, StorageError, StoreError
 from pipeline.reader import FeatureStore
 from pipeline.schema import ShardFormat
 from pipeline.storage import Folder
+from support.cli import elmo
 from support.dumping import fake_dump, lasting_files, start_fake_dump, wait_for_receipts, write_corpus
 from support.object_stores import BUCKET, STORES, Proxy
+from support.paths import GOLDEN
 from support.stores import bilm_columns, make_sentences, write_store
 
 
@@ -220,3 +223,25 @@ def test_credentials_stand_nowhere(
     texts = [folder.read_bytes(name).decode("latin-1") for name in folder.walk()]
     for text in [*texts, repr(folder), caplog.text, printed.out, printed.err, pickle.dumps(folder).decode("latin-1")]:
         assert "the-secret-key" not in text and "the-key-id" not in text
+
+
+def test_a_model_on_an_object_store_is_fetched_once_and_again_when_it_has_changed(
+    store: tuple[str, Proxy], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url, proxy = store
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
+    corpus = write_corpus(tmp_path / "corpus", sentences=8)
+    model = GOLDEN / "seeded" / "base"
+    for name in ("options.json", "weights.hdf5"):
+        Folder(f"{url}/model").write_bytes(name, (model / name).read_bytes())
+    assert elmo(capsys, "dump", corpus, tmp_path / "expected", "--model", model).code == 0
+    assert elmo(capsys, "dump", corpus, tmp_path / "out", "--model", f"{url}/model").code == 0
+    assert lasting_files(tmp_path / "out") == lasting_files(tmp_path / "expected")
+    fetches = [request for request in proxy.requests if request.method == "GET" and request.sent > 10_000]
+    assert len(fetches) == 1
+
+    Folder(f"{url}/model").write_bytes("options.json", (model / "options.json").read_bytes() + b"\n")
+    assert elmo(capsys, "dump", corpus, tmp_path / "out", "--model", f"{url}/model").code == 0
+    assert len(list((tmp_path / "cache").iterdir())) == 2
+    done = elmo(capsys, "dump", corpus, tmp_path / "other", "--model", f"{url}/none")
+    assert done.code == 2 and "no such file or folder" in done.err
