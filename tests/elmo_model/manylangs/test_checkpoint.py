@@ -73,6 +73,7 @@ def test_a_cut_file_is_refused(tmp_path: Path, folder: str, share: float) -> Non
     refused(path)
 
 
+@pytest.mark.filterwarnings("ignore::UserWarning:torch")
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     folder=st.sampled_from(["char_word_elmo", "char_word_elmo_legacy"]),
