@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 import torch
 
+from jobs.encoders.gpu_dealing import dealt_gpu
 from pipeline.errors import ConfigError, DeviceLostError, EncoderOutOfMemoryError
 
 _log = logging.getLogger(__name__)
@@ -23,7 +24,7 @@ def use_threads(threads: int | None) -> None:
 
 
 def available_device(device: str) -> str:
-    """The torch device for `auto`, `cpu` or `cuda`; `auto` says which it took.
+    """The torch device for `auto`, `cpu` or `cuda`; `auto` says which it took, several GPUs are dealt to processes.
 
     Raises:
         ConfigError: CUDA was asked for and cannot be used here.
@@ -31,10 +32,12 @@ def available_device(device: str) -> str:
     if device == "auto":
         chosen = "cuda" if torch.cuda.is_available() else "cpu"
         _log.info("device auto: computing on %s", chosen)
-        return chosen
+        device = chosen
     if device == "cuda" and not torch.cuda.is_available():
         raise ConfigError("device cuda: torch finds no usable CUDA device here; use --device cpu or auto")
-    return device
+    return (
+        device if device == "cpu" or torch.cuda.device_count() < 2 else f"cuda:{dealt_gpu(torch.cuda.device_count())}"
+    )
 
 
 @contextmanager
