@@ -10,7 +10,7 @@ from typing import Any, get_args
 import click
 
 from jobs.tasks.encoder import EncoderConfig, Inject
-from jobs.tasks.features import write_corpus
+from jobs.tasks.features import write_corpus, write_labels
 from jobs.tasks.formats import Example, read_labelled, read_senses, read_tagged, read_trees
 from jobs.tasks.probe import ProbeConfig, linear_probe
 from jobs.tasks.sources import StaticSource, StoreLayer, VectorSource
@@ -46,10 +46,13 @@ def train() -> None:
 @click.argument("files", nargs=-1, required=True, type=FILE)
 @click.option("--format", "data_format", type=click.Choice(list(READERS)), required=True, help="Of the files.")
 @click.option("--output", "-o", type=FILE, required=True, help="JSON lines with id and tokens, for `elmo dump`.")
-def prepare(files: tuple[Path, ...], data_format: str, output: Path) -> None:
+@click.option("--labels", type=FILE, help="Also write the labels, for `elmo plot word --labels`.")
+def prepare(files: tuple[Path, ...], data_format: str, output: Path, labels: Path | None) -> None:
     """Write the sentences of labelled FILES as a corpus whose ids lead back to them."""
     examples = [example for file in files for example in READERS[data_format](file)]
     write_corpus(examples, output)
+    if labels is not None:
+        write_labels(examples, labels)
     click.echo(f"{output}: {len(examples):,} sentences")
 
 

@@ -134,6 +134,8 @@ class Runner:
             layers=spec.layers,
             encoder=EncoderConfig(inject=spec.inject, layer_penalty=spec.layer_penalty, hidden=self._budget.hidden),
             training=TrainConfig(
+                # Few sentences in smaller batches: with full ones there would be hardly any updates.
+                batch_sentences=min(TrainConfig.batch_sentences, max(1, size // 10)),
                 epochs=self._budget.epochs,
                 patience=self._budget.patience,
                 learning_rate=self._budget.learning_rate,

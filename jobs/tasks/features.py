@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from jobs.tasks.formats import Example
+from jobs.tasks.formats import Example, LabelledSentence, TaggedSentence
 from pipeline.errors import PipelineError
 from pipeline.features import Features
 from pipeline.reader import FeatureStore
@@ -48,3 +48,23 @@ def write_corpus(examples: Sequence[Example], path: Path) -> None:
         for example in examples:
             file.write(json.dumps({"id": example.id, "tokens": example.tokens}, ensure_ascii=False) + "\n")
     temporary.replace(path)
+
+
+def write_labels(examples: Sequence[Example], path: Path) -> None:
+    """Writes the labels as `elmo plot word --labels` reads them: `ID<tab>TOKEN<tab>LABEL`, or `ID<tab>LABEL`.
+
+    A word with several right senses has them joined by a space.
+    """
+    lines: list[tuple[str, ...]] = []
+    for example in examples:
+        if isinstance(example, LabelledSentence):
+            lines.append((example.id, example.label))
+        elif isinstance(example, TaggedSentence):
+            lines += [(example.id, str(place), tag) for place, tag in enumerate(example.tags)]
+        else:
+            lines += [
+                (example.id, str(place), " ".join(target.senses))
+                for target in example.targets
+                for place in range(target.start, target.end)
+            ]
+    path.write_text("".join("\t".join(line) + "\n" for line in lines), encoding="utf-8")

@@ -141,10 +141,16 @@ def test_senses_are_scored_beside_the_first_sense(tmp_path: Path, capsys: pytest
 
 
 def test_a_word_and_two_sentences_are_drawn_from_a_store(
-    store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    task: Path, store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "labels.tsv").write_text("train.tsv:21\tsentence\ntrain.tsv:21\t0\tword\n", encoding="utf-8")
-    word = elmo(capsys, "plot", "word", store, "cat", "-o", tmp_path / "cat.png", "--labels", tmp_path / "labels.tsv")
+    labels = tmp_path / "labels.tsv"
+    prepared = elmo(
+        capsys, "train", "prepare", "--format", "tags", task / "train.tsv", "-o", tmp_path / "c", "--labels", labels
+    )
+    assert prepared.code == 0, prepared.err
+    assert "train.tsv:21\t0\tNOUN\n" in labels.read_text(encoding="utf-8")
+    labels.write_text("train.tsv:21\tsentence\ntrain.tsv:21\t0\tword\n", encoding="utf-8")
+    word = elmo(capsys, "plot", "word", store, "cat", "-o", tmp_path / "cat.png", "--labels", labels)
     assert word.code == 0, word.err
     page = (tmp_path / "cat.html").read_text(encoding="utf-8")
     assert "no label" in page
