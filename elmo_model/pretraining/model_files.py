@@ -15,9 +15,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+import h5py
+import numpy as np
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from torch import Tensor
 
 from elmo_model.errors import WeightsError
 from elmo_model.model_folder import ModelFiles
@@ -26,9 +27,11 @@ from elmo_model.pretraining.language_model import LanguageModel
 from elmo_model.pretraining.softmax import Softmax
 from elmo_model.pretraining.vocabulary_building import write_vocabulary
 from elmo_model.vocabulary import Vocabulary
+from elmo_model.weight_file import open_weights, read_array
+from elmo_model.weight_table import StoredArray
 from elmo_model.weights import read_bilm, write_bilm
 
-SOFTMAX_FILE = "softmax.safetensors"
+SOFTMAX_FILE = "softmax.hdf5"
 CARD_FILE = "card.json"
 VOCABULARY_FILE = "vocab.txt"
 
@@ -83,12 +86,15 @@ def write_language_model(
     extra = {**options.to_mapping(), "n_tokens_vocab": len(vocabulary)}
     write_bilm(model.bilm, folder, dtype=dtype, extra_options=extra)
     write_vocabulary(vocabulary, folder / VOCABULARY_FILE)
-    stored = torch.float16 if dtype == "float16" else torch.float32
-    tensors = {name: value.detach().cpu().to(stored).contiguous() for name, value in model.softmax.named_parameters()}
-    if not all(bool(torch.isfinite(tensor).all()) for tensor in tensors.values()):
-        raise WeightsError(f"{folder / SOFTMAX_FILE}: holds values that {dtype} can't hold")
     unfinished = folder / f".{SOFTMAX_FILE}.unfinished"
-    save_file(tensors, unfinished)
+    parameters = dict(model.softmax.named_parameters())
+    with h5py.File(unfinished, "w") as file:
+        for array in _softmax_arrays(len(vocabulary), model.bilm.lstm.projection_dim):
+            with np.errstate(over="ignore"):
+                stored = parameters[array.parameter].detach().cpu().numpy().astype(dtype)
+            if not np.isfinite(stored).all():
+                raise WeightsError(f"{folder / SOFTMAX_FILE}: {array.names[0]!r} holds values that {dtype} can't hold")
+            file.create_dataset(array.names[0], data=stored, shuffle=True, compression="gzip")
     os.replace(unfinished, folder / SOFTMAX_FILE)
     write_card(card, folder)
 
@@ -132,17 +138,15 @@ def read_language_model(folder: str | Path) -> tuple[LanguageModel, Vocabulary]:
         )
     vocabulary = Vocabulary.read(files.vocabulary)
     softmax = Softmax(n_words=len(vocabulary), width=bilm.lstm.projection_dim)
-    try:
-        tensors = load_file(path)
-    except (OSError, SafetensorError) as error:
-        raise WeightsError(f"{path}: incomplete or corrupt: {error}") from None
-    with torch.no_grad():
-        for name, parameter in softmax.named_parameters():
-            tensor = tensors.get(name)
-            if tensor is None or tensor.shape != parameter.shape or not torch.isfinite(tensor).all():
-                raise WeightsError(
-                    f"{path}: {name} must be an array of finite values of shape {tuple(parameter.shape)}, by "
-                    f"vocabulary and options; it has shape {None if tensor is None else tuple(tensor.shape)}"
-                )
-            parameter.copy_(tensor)
+    parameters = dict(softmax.named_parameters())
+    with open_weights(path) as file, torch.no_grad():
+        for array in _softmax_arrays(len(vocabulary), bilm.lstm.projection_dim):
+            parameters[array.parameter].copy_(torch.from_numpy(read_array(file, array)))
     return LanguageModel(bilm, softmax), vocabulary
+
+
+def _softmax_arrays(words: int, width: int) -> list[StoredArray]:
+    return [
+        StoredArray(names=(name,), shape=shape, parameter=parameter, to_parameter=Tensor.clone, to_stored=Tensor.clone)
+        for name, shape, parameter in (("W", (words, width), "weight"), ("b", (words,), "bias"))
+    ]
