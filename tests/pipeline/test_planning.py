@@ -24,6 +24,7 @@ from pipeline.scanning import PlannedShard
 from pipeline.schema import MANIFEST, PLAN, TASKS, Column
 from pipeline.storage import Folder
 from pipeline.tasks import read_task
+from pipeline.tokenizers import load_tokenizer
 
 COLUMNS = (
     Column(name="token", width=4, layer=0, direction="none"),
@@ -149,6 +150,17 @@ def test_another_setting_is_refused_by_its_name_and_changes_nothing(corpus: Path
         plan_of(corpus, folder, CHANGED[field])
     assert Plan.read(folder) == plan
     assert len(folder.list(TASKS)) == len(plan.shards)
+
+
+def test_the_version_of_a_tokenizer_is_in_the_fingerprint(
+    corpus: Path, folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan_of(corpus, folder)
+    newer = dataclasses.replace(load_tokenizer("whitespace"), version="whitespace 2")
+    for module in ("pipeline.scanning", "pipeline.planning"):
+        monkeypatch.setattr(f"{module}.corpus_tokenizer", lambda config: newer)
+    with pytest.raises(FingerprintError, match=r'corpus\.tokenizer was "whitespace", is "whitespace 2"'):
+        plan_of(corpus, folder)
 
 
 def test_every_setting_is_in_the_fingerprint(corpus: Path, folder: Folder) -> None:
