@@ -11,7 +11,7 @@ InputFormat = Literal["auto", "text", "tsv", "jsonl", "conllu", "conll", "fasta"
 BlankLines = Literal["keep", "skip", "refuse"]
 ConlluColumn = Literal["form", "lemma"]
 FastaId = Literal["word", "line", "accession"]
-Precision = Literal["float32", "bfloat16", "int8"]
+Precision = Literal["float32", "tf32", "bfloat16", "float16", "int8"]
 Device = Literal["auto", "cpu", "cuda"]
 
 
