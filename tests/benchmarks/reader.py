@@ -2,8 +2,8 @@
 
     python tests/benchmarks/reader.py [--scale 0.1] [--folder DIR]
 
-At scale 1 it needs 5 GB of disk and some minutes. Every figure is the best of several rounds in which the rivals take
-turns, so that other load on the machine falls on all of them.
+At scale 1 it needs 5 GB of disk and some minutes. Every figure is the least processor time of several rounds in
+which the rivals take turns, so that other load on the machine falls on all of them.
 """
 
 import argparse
@@ -37,19 +37,18 @@ SENTENCE_TOKENS = 20
 Array = NDArray[Any]
 
 
-def best(
-    *actions: Callable[[], object], rounds: int = ROUNDS, clock: Callable[[], float] = time.process_time
-) -> list[float]:
-    """The shortest time of each action in seconds, the actions taking turns.
+def best(*actions: Callable[[], object], rounds: int = ROUNDS) -> list[float]:
+    """The shortest processor time of each action in seconds, the actions taking turns.
 
-    Reading from a warm page cache is all processor time, which other processes on the machine disturb least.
+    With the page cache warm reading takes no other, and what else runs on the machine disturbs it least. The wait for
+    the disk in writing is left out.
     """
     times = [[0.0] * rounds for _ in actions]
     for turn in range(rounds):
         for number, action in enumerate(actions):
-            started = clock()
+            started = time.process_time()
             action()
-            times[number][turn] = clock() - started
+            times[number][turn] = time.process_time() - started
     return [min(taken) for taken in times]
 
 
@@ -234,9 +233,9 @@ def opening(folder: Path, scale: float) -> None:
     script = (
         "import sys, time, h5py, psutil\n"
         "from pipeline.reader import FeatureStore\n"
-        "before, started = psutil.Process().memory_info().rss, time.perf_counter()\n"
+        "before, started = psutil.Process().memory_info().rss, time.process_time()\n"
         "store = FeatureStore.open(sys.argv[1]); store['0.txt:7'].layers()\n"
-        "print(time.perf_counter() - started, psutil.Process().memory_info().rss - before)\n"
+        "print(time.process_time() - started, psutil.Process().memory_info().rss - before)\n"
     )
     runs = [
         subprocess.run([sys.executable, "-c", script, target.url], check=True, capture_output=True, text=True)
@@ -258,7 +257,7 @@ def formats(folder: Path, scale: float) -> None:
         numbers = np.random.default_rng(0).normal(size=(count * SENTENCE_TOKENS, 512)).astype(dtype)
         megabytes = numbers.nbytes * len(columns) / 1e6
         writers = [writing(folder, sentences, columns, numbers, shard_format) for shard_format in ("hdf5", "parquet")]
-        wrote = best(*writers, rounds=3, clock=time.perf_counter)
+        wrote = best(*writers, rounds=3)
         stores = []
         for shard_format in ("hdf5", "parquet"):
             target = folder / f"{shard_format}-{dtype}"

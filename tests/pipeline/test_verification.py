@@ -1,3 +1,5 @@
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -242,3 +244,30 @@ def test_a_list_of_failures_that_does_not_fit_is_found(folder: Folder) -> None:
 def test_what_is_no_store_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="no feature store here"):
         verify(Folder(tmp_path))
+
+
+def test_memory_does_not_grow_with_the_store(tmp_path: Path, shard_format: ShardFormat) -> None:
+    shards = [make_sentences([200] * 60, source=f"{number}.txt") for number in range(5)]
+    ones = np.ones((200, 256), np.float32)
+    write_store(
+        Folder(tmp_path),
+        shards,
+        columns=bilm_columns(1, width=256),
+        shard_format=shard_format,
+        vectors=lambda sentence, column: ones,
+    )
+    script = (
+        "import sys, psutil\n"
+        "from pipeline.shards import hdf5, parquet, placement\n"
+        "from pipeline.storage import Folder\n"
+        "from pipeline.verification import verify\n"
+        "placement._RESIDENT_BYTES = 2**24\n"
+        "before, most = psutil.Process().memory_info().rss, []\n"
+        "report = verify(Folder(sys.argv[1]), progress=lambda *_: most.append(psutil.Process().memory_info().rss))\n"
+        "print(report.ok, max(most) - before)\n"
+    )
+    run = subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=True, capture_output=True, text=True)
+    ok, grown = run.stdout.split()
+    assert ok == "True"
+    assert sum(file.stat().st_size for file in (tmp_path / "shards").iterdir()) > 170 * 2**20
+    assert int(grown) < 100 * 2**20
