@@ -13,12 +13,12 @@ from pipeline.config import DumpConfig
 from pipeline.derivations import select_columns
 from pipeline.encoding import EncoderFactory
 from pipeline.errors import ConfigError, StorageError
-from pipeline.forecast import Forecast, forecast
+from pipeline.forecast import forecast
 from pipeline.inputs import list_inputs
 from pipeline.manifest import Manifest
 from pipeline.planning import Plan, check_output, make_plan, restore_tasks
 from pipeline.receipts import valid_receipt
-from pipeline.schema import FAILURES, INDEX, MANIFEST, PLAN, RECEIPTS, SHARDS, TASKS, Column, receipt_name
+from pipeline.schema import FAILURES, INDEX, MANIFEST, PLAN, RECEIPTS, SHARDS, TASKS, receipt_name
 from pipeline.storage import Folder
 
 
@@ -156,7 +156,7 @@ class _Dump:
                 return
             todo = unfinished(folder, plan)
             if not options.force:
-                _check_space(folder, plan, todo, config)
+                _check_space(folder, plan, todo)
             restore_tasks(self.files, folder, plan, config=config, shards=todo)
             yield plan, self.pipeline(todo), claim
 
@@ -202,10 +202,8 @@ def remove_store(folder: Folder) -> None:
         folder.remove_all(name)
 
 
-def _check_space(folder: Folder, plan: Plan, todo: Sequence[int], config: DumpConfig) -> None:
-    columns = [Column.from_json(column) for column in plan.settings["columns"]]
-    shards = [plan.shards[number] for number in todo]
-    needed = Forecast.of(shards, plan.counts, config=config.store, columns=columns).store_bytes
+def _check_space(folder: Folder, plan: Plan, todo: Sequence[int]) -> None:
+    needed = plan.bytes_of(todo)
     free = folder.free_bytes()
     if free is not None and needed > free:
         raise StorageError(
