@@ -129,7 +129,8 @@ class Extractor:
             if self._carried is not None:
                 inner = torch.from_numpy(_without_boundaries(lengths)).to(self.device)
                 found = {name: rows[inner] for name, rows in found.items()}
-            arrays = {column.name: found[column.name].cpu().numpy() for column in self.columns}
+            columns = _on_host({column.name: found[column.name] for column in self.columns})
+            arrays = {name: rows.numpy() for name, rows in columns.items()}
         return Features(columns=arrays, counts=count_remarks(self._encoder, sentences))
 
     def encode_stream(self, sentences: Iterable[Sentence], *, max_batch_tokens: int) -> Iterator[Features]:
@@ -260,6 +261,18 @@ def check_sentences(sentences: Sequence[Sentence]) -> None:
         for token in sentence:
             if not isinstance(token, str):
                 raise TypeError(f"a token is of type {type(token).__name__}: {str(token)[:40]!r}; {hint}")
+
+
+def _on_host(columns: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The columns in host memory; from an accelerator through page-locked memory, all copies in flight at once."""
+    if all(rows.device.type == "cpu" for rows in columns.values()):
+        return columns
+    copies = {}
+    for name, rows in columns.items():
+        copies[name] = torch.empty(rows.shape, pin_memory=True)
+        copies[name].copy_(rows, non_blocking=True)
+    torch.cuda.synchronize(rows.device)
+    return copies
 
 
 def _without_boundaries(lengths: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from elmo_model.kernels.packed_linear import Linear, packed_linear
+from elmo_model.kernels.packed_linear import Linear, MakeLinear, packed_linear
 from elmo_model.kernels.workers import Workers
 from elmo_model.lstm import LstmState, ProjectedLstm
 
@@ -26,12 +26,20 @@ class FusedLayer:
 
     Args:
         directions: The weights.
-        dtype: Of the products' operands, float32 or bfloat16; the cell state is float32 always.
+        dtype: Of what the products get and give, float32 or bfloat16; the cell state is float32 always.
         workers: The threads.
+        linear: Makes the products from weights in that type.
     """
 
-    def __init__(self, directions: Sequence[ProjectedLstm], *, dtype: torch.dtype, workers: Workers) -> None:
-        self._directions = [_ready(layer, dtype) for layer in directions]
+    def __init__(
+        self,
+        directions: Sequence[ProjectedLstm],
+        *,
+        dtype: torch.dtype,
+        workers: Workers,
+        linear: MakeLinear = packed_linear,
+    ) -> None:
+        self._directions = [_ready(layer, dtype, linear) for layer in directions]
         self._workers = workers
 
     def __call__(
@@ -72,7 +80,7 @@ class _Block(NamedTuple):
     after: LstmState
 
 
-def _ready(layer: ProjectedLstm, dtype: torch.dtype) -> _Direction:
+def _ready(layer: ProjectedLstm, dtype: torch.dtype, linear: MakeLinear) -> _Direction:
     weight = layer.weight.detach().clone().view(4, layer.n_cells, -1)
     bias = layer.bias.detach().clone().view(4, layer.n_cells)
     for gates in (weight, bias):
@@ -80,9 +88,9 @@ def _ready(layer: ProjectedLstm, dtype: torch.dtype) -> _Direction:
     bias[2] += layer.forget_bias
     projection = None
     if layer.projection is not None:
-        projection = packed_linear(layer.projection.detach().to(dtype), None, clip=layer.proj_clip)
+        projection = linear(layer.projection.detach().to(dtype), None, clip=layer.proj_clip)
     return _Direction(
-        gates=packed_linear(weight.flatten(0, 1).to(dtype), bias.flatten().to(dtype)),
+        gates=linear(weight.flatten(0, 1).to(dtype), bias.flatten().to(dtype), clip=None),
         projection=projection,
         cell_clip=layer.cell_clip,
         dtype=dtype,

@@ -6,12 +6,22 @@ whether they are there.
 """
 
 from collections.abc import Callable
+from typing import Protocol
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 Linear = Callable[[Tensor], Tensor]
+
+
+class MakeLinear(Protocol):
+    """Makes a function from rows (rows, in) to `clip(rows @ weight.T + bias)` (rows, out)."""
+
+    def __call__(self, weight: Tensor, bias: Tensor | None, *, clip: float | None) -> Linear:
+        """The function, for weight (out, in) and bias (out,)."""
+        ...
+
 
 _EXPECTED_ROWS = 256  # a hint for the layout; products over other numbers of rows are as right
 

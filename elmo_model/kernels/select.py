@@ -1,26 +1,39 @@
 """The choice of kernels for a model, a device and a precision."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import torch
 
 from elmo_model.bilm import BiLm
 from elmo_model.errors import DeviceError
+from elmo_model.kernels.batched import BatchedLayer
 from elmo_model.kernels.char_cnn import PackedCharacters
 from elmo_model.kernels.fused import FusedLayer
+from elmo_model.kernels.int8_linear import int8_linear, missing_int8_operators
 from elmo_model.kernels.interface import LayerKernel
-from elmo_model.kernels.packed_linear import missing_operators
+from elmo_model.kernels.packed_linear import MakeLinear, missing_operators, packed_linear
 from elmo_model.kernels.plain import PlainLayer
 from elmo_model.kernels.tokens import PlainTokens, TokenKernel
 from elmo_model.kernels.workers import Workers
+from elmo_model.lstm import ProjectedLstm
 from elmo_model.token_encoder import CharacterTokenEncoder
 
-Precision = Literal["float32", "bfloat16"]
+Precision = Literal["float32", "tf32", "bfloat16", "float16", "int8"]
 KernelName = Literal["auto", "plain"]
 
-_DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+# What the products of a precision get and give, by type of device.
+_DTYPES = {
+    "cpu": {"float32": torch.float32, "bfloat16": torch.bfloat16, "int8": torch.float32},
+    "cuda": {
+        "float32": torch.float32,
+        "tf32": torch.float32,
+        "bfloat16": torch.bfloat16,
+        "float16": torch.float16,
+    },
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,26 +78,37 @@ def choose_kernels(
         DeviceError: If the precision isn't available.
     """
     layers = [bilm.layer(level, directions) for level in range(depth)]
-    if precision not in _DTYPES:
-        raise DeviceError(f"precision {precision!r} isn't available; use {' or '.join(_DTYPES)}")
-    if kernel == "plain" or device.type != "cpu":
+    if precision not in _DTYPES[device.type]:
+        offered = ", ".join(_DTYPES[device.type])
+        raise DeviceError(f"precision {precision!r} isn't available on {device.type}; use one of {offered}")
+    tokens: TokenKernel = PlainTokens(bilm.token_encoder, device=device)
+    if kernel == "plain":
         if precision != "float32":
             raise DeviceError(f"the plain kernel computes in float32 only, not in {precision}")
-        return Kernels(
-            tokens=PlainTokens(bilm.token_encoder, device=device),
-            layers=[PlainLayer([part.to(device) for part in layer]) for layer in layers],
-            choice="plain: asked for" if kernel == "plain" else f"plain: no other for {device.type}",
-        )
-    workers = Workers(threads)
-    missing = missing_operators()
-    tokens: TokenKernel = PlainTokens(bilm.token_encoder, device=device)
-    if missing is None and isinstance(bilm.token_encoder, CharacterTokenEncoder):
-        tokens = PackedCharacters(bilm.token_encoder, workers=workers)
-    ready: list[LayerKernel] = []
+        plain = [PlainLayer([part.to(device) for part in layer]) for layer in layers]
+        return Kernels(tokens=tokens, layers=plain, choice="plain: asked for")
+    make: Callable[[Sequence[ProjectedLstm]], LayerKernel]
+    dtype = _DTYPES[device.type][precision]
+    if device.type == "cuda":
+        make = partial(BatchedLayer, dtype=dtype, device=device, tf32=precision == "tf32")
+        choice = f"batched, {precision}, CUDA graphs"
+    else:
+        workers = Workers(threads)
+        missing = missing_operators()
+        if missing is None and isinstance(bilm.token_encoder, CharacterTokenEncoder):
+            tokens = PackedCharacters(bilm.token_encoder, workers=workers)
+        how = "oneDNN packed products" if missing is None else f"torch's own products, since {missing}"
+        linear: MakeLinear = packed_linear
+        if precision == "int8":
+            if (reason := missing_int8_operators()) is not None:
+                raise DeviceError(f"precision 'int8' isn't available: {reason}")
+            linear, how = int8_linear, "oneDNN 8-bit products"
+        make = partial(FusedLayer, dtype=dtype, workers=workers, linear=linear)
+        choice = f"fused, {precision}, {how}"
+    ready = []
     for layer in layers:
-        ready.append(FusedLayer(layer, dtype=_DTYPES[precision], workers=workers))
+        ready.append(make(layer))
         for parameter in (parameter for part in layer for parameter in part.parameters()):
             if consume:
                 parameter.data = torch.empty(0)
-    how = "oneDNN packed products" if missing is None else f"torch's own products, since {missing}"
-    return Kernels(tokens=tokens, layers=ready, choice=f"fused, {precision}, {how}")
+    return Kernels(tokens=tokens, layers=ready, choice=choice)

@@ -4,7 +4,7 @@ import torch
 
 from elmo_model.errors import DeviceError
 from elmo_model.extractor import Extractor
-from elmo_model.kernels import packed_linear, select
+from elmo_model.kernels import int8_linear, packed_linear, select
 from elmo_model.weights import read_bilm
 from support.bilms import SEEDED, SENTENCES, TOLERANCE, random_bilm, stacked, tiny_options
 
@@ -62,10 +62,33 @@ def test_bfloat16_is_near_float32_and_float32_inside_the_cell(private: bool, mon
 
 
 def test_precisions_that_are_not_there_are_refused() -> None:
-    with pytest.raises(DeviceError, match="precision 'float8' isn't available; use float32 or bfloat16"):
+    with pytest.raises(DeviceError, match="'float8' isn't available on cpu; use one of float32, bfloat16, int8"):
         Extractor(random_bilm(), precision="float8")  # type: ignore[arg-type]
     with pytest.raises(DeviceError, match="the plain kernel computes in float32 only, not in bfloat16"):
         Extractor(random_bilm(), precision="bfloat16", kernel="plain")
+
+
+@pytest.mark.skipif(int8_linear.missing_int8_operators() is not None, reason="no 8-bit products here")
+def test_int8_is_near_float32_and_independent_of_the_batch() -> None:
+    options = tiny_options(dim=64, projection_dim=32)
+    bilm = random_bilm(options, scale=0.2)
+    exact = stacked(Extractor(bilm).encode(SENTENCES))
+    extractor = Extractor(bilm, precision="int8")
+    assert extractor.kernel == "fused, int8, oneDNN 8-bit products"
+    found = stacked(extractor.encode(SENTENCES))
+    np.testing.assert_array_equal(found[0], exact[0])
+    assert abs(found - exact).max() > 1e-4
+    for layer in (1, 2):
+        cosine = (found[layer] * exact[layer]).sum() / np.sqrt((found[layer] ** 2).sum() * (exact[layer] ** 2).sum())
+        assert cosine > 0.999
+    alone = stacked(extractor.encode(SENTENCES[:1]))
+    np.testing.assert_allclose(alone, found[:, : len(SENTENCES[0])], atol=TOLERANCE)
+
+
+def test_int8_without_its_operators_is_refused_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(select, "missing_int8_operators", lambda: "they were taken away")
+    with pytest.raises(DeviceError, match="precision 'int8' isn't available: they were taken away"):
+        Extractor(random_bilm(), precision="int8")
 
 
 def test_a_consumed_model_keeps_no_second_copy_of_its_lstm_weights() -> None:
