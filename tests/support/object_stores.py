@@ -31,7 +31,8 @@ class Proxy:
 
     Attributes:
         requests: All so far.
-        failing: Patterns of `METHOD /path`, each with how many more such requests are answered with 503.
+        failing: Patterns of `METHOD /path` and the start of the body, which names the object in uploads to Google, each
+            with how many more such requests are answered with 503.
     """
 
     target: int
@@ -44,10 +45,10 @@ class Proxy:
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
-    def fails(self, method: str, path: str) -> bool:
+    def fails(self, method: str, path: str, body: bytes) -> bool:
         with self.lock:
             for pattern, left in self.failing.items():
-                if left > 0 and re.search(pattern, f"{method} {path}"):
+                if left > 0 and re.search(pattern, f"{method} {path} {body[:300]!r}"):
                     self.failing[pattern] = left - 1
                     return True
             return False
@@ -62,7 +63,7 @@ class Proxy:
             connection.close()
 
     def answer(self, method: str, path: str, headers: dict[str, str], body: bytes) -> tuple[int, Any, bytes]:
-        if self.fails(method, path):
+        if self.fails(method, path, body):
             return 503, {}, b"SlowDown"
         name = _name_if_absent(path, body)
         if name is None:
