@@ -48,7 +48,7 @@ def save_checkpoint(folder: str | Path, checkpoint: Checkpoint, *, step: int) ->
     """
     folder = Path(folder)
     final = folder / f"step-{step:08d}"
-    unfinished = folder / f".unfinished-{step:08d}"
+    unfinished = folder / ".unfinished"  # one that was left by a killed process is overwritten
     try:
         shutil.rmtree(unfinished, ignore_errors=True)
         unfinished.mkdir(parents=True)
