@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from jobs.progress import readable_bytes, shown
@@ -16,6 +17,7 @@ from pipeline.errors import ConfigError, StorageError
 from pipeline.forecast import forecast
 from pipeline.inputs import list_inputs
 from pipeline.manifest import Manifest
+from pipeline.parallel import for_each
 from pipeline.planning import Plan, check_output, make_plan, restore_tasks
 from pipeline.receipts import valid_receipt
 from pipeline.schema import FAILURES, INDEX, MANIFEST, PLAN, RECEIPTS, SHARDS, TASKS, receipt_name
@@ -187,11 +189,10 @@ def unfinished(folder: Folder, plan: Plan) -> list[int]:
     """The numbers of the shards that have no valid receipt."""
     # One listing first: on an object store each question about a single file takes a request.
     present = set(folder.list(RECEIPTS))
-    return [
-        shard.number
-        for shard in plan.shards
-        if receipt_name(shard.number) not in present or valid_receipt(folder, plan, shard) is None
-    ]
+    begun = [shard for shard in plan.shards if receipt_name(shard.number) in present]
+    receipts = for_each(folder, partial(valid_receipt, folder, plan), begun)
+    done = {receipt.shard for receipt in receipts if receipt is not None}
+    return [shard.number for shard in plan.shards if shard.number not in done]
 
 
 def remove_store(folder: Folder) -> None:

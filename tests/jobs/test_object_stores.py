@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from jobs.encoders.located import CACHE_VARIABLE
+from pipeline.commit import commit
 from pipeline.errors import CorpusError, OutputInUseError, StorageError, StoreError
 from pipeline.reader import FeatureStore
 from pipeline.schema import ShardFormat
@@ -17,7 +18,7 @@ from support.cli import elmo
 from support.dumping import fake_dump, lasting_files, start_fake_dump, wait_for_receipts, write_corpus
 from support.object_stores import BUCKET, STORES, Proxy
 from support.paths import GOLDEN
-from support.stores import bilm_columns, make_sentences, write_store
+from support.stores import bilm_columns, make_sentences, write_finished_shards, write_store
 
 
 @pytest.fixture(scope="module", params=STORES)
@@ -236,6 +237,18 @@ def test_a_reader_fetches_only_what_it_needs(
     if shard_format == "hdf5":
         assert fetched < size / 2, "a tenth of a shard's sentences must not fetch all of it"
     assert len(proxy.requests) < 60
+
+
+def test_a_commit_asks_for_little_of_each_shard(store: tuple[str, Proxy]) -> None:
+    url, proxy = store
+    folder, columns = Folder(url), bilm_columns(2, width=64)
+    sentences = [make_sentences([10] * 40, source=f"{n}.txt") for n in range(10)]
+    plan = write_finished_shards(folder, sentences, columns=columns)
+    proxy.requests.clear()
+    commit(folder, plan)
+    assert len([request for request in proxy.requests if "shards" in request.path]) < 10 * 10
+    assert sum(request.sent for request in proxy.requests) < 10 * 300_000
+    assert [features.id for features in FeatureStore.open(url)] == [s.id for shard in sentences for s in shard]
 
 
 def test_credentials_stand_nowhere(
