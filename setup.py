@@ -6,7 +6,17 @@ EXTRAS = {
     # Running a dump; its own [torch] extra would pin an old torch.
     "beam": ["apache-beam>=2.76"],
     "dask": ["distributed>=2026.1"],
-    "dataflow": ["apache-beam[gcp]>=2.76"],
+    # What Beam's Dataflow runner and its gs:// files import, without the dozens of clients of Beam's [gcp] extra.
+    "dataflow": [
+        "apache-beam>=2.76",
+        "cachetools>=5",
+        "google-apitools>=0.5.35",
+        "google-auth>=2.40",
+        "google-auth-httplib2>=0.2",
+        "google-cloud-core>=2.4",
+        "google-cloud-dataflow-client>=0.13,<0.14",
+        "google-cloud-storage>=3",
+    ],
     "gcs": ["gcsfs>=2024.6"],
     "s3": ["s3fs>=2024.6"],
     # Tokenizers for prose.
