@@ -1,0 +1,113 @@
+"""The encoder of the full-size model against the matrix products it is made of, by precision, columns or budget.
+
+    python tests/benchmarks/encoder.py precisions|columns|budgets [--tokens 20000] [--text FILE.tsv] [--threads N]
+
+`precisions` compares float32, bfloat16 and int8 with the ceiling of their products; `columns` shows what is saved when
+only some are asked for; `budgets` how many tokens a batch should have. Each ratio is of rates measured in the same run.
+"""
+
+import argparse
+import sys
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+import torch
+
+from elmo_model.extractor import Extractor
+from elmo_model.kernels.select import Precision
+from support import speed
+
+EWT = Path(__file__).resolve().parents[3] / "shared/data/pos-ud-english-ewt/dev.tsv"
+PRECISIONS: tuple[Precision, ...] = ("float32", "bfloat16", "int8")
+COLUMN_SETS = (
+    None,
+    ["token"],
+    ["token", "forward_1", "backward_1"],
+    ["forward_2", "backward_2"],
+    ["forward_2"],
+)
+
+
+class Rate(NamedTuple):
+    """Tokens a second by the clock and by the processor, the share of that for new word types, and the ceiling."""
+
+    wall: float
+    processor: float
+    types_share: float
+    ceiling: float
+
+
+def measure(sentences: speed.Sentences, *, precision: Precision, columns: list[str] | None, budget: int) -> Rate:
+    extractor = Extractor(speed.full_size_bilm(), columns=columns, precision=precision, consume=True)
+    ceiling = speed.Ceiling(precision)
+    wall = processor = types = 0.0
+    for batch in speed.batches(sentences, budget=budget):
+        ceiling.measure()
+        started = time.process_time()
+        extractor.token_vectors.of(list({token for sentence in batch for token in sentence}))
+        types += time.process_time() - started
+        started, clock = time.process_time(), time.perf_counter()
+        extractor.encode(batch)
+        processor += time.process_time() - started
+        wall += time.perf_counter() - clock
+    ceiling.measure()
+    tokens = sum(map(len, sentences))
+    whole = processor + types
+    return Rate(tokens / (wall + types), tokens / whole, types / whole, ceiling.rate)
+
+
+def show(name: str, rate: Rate, *, whole: bool) -> list[object]:
+    gflops = rate.processor * speed.LSTM_FLOPS / 1e9
+    lstm = gflops / (1 - rate.types_share)
+    row: list[object] = [
+        name,
+        f"{rate.wall:.0f}",
+        f"{rate.processor:.0f}",
+        f"{rate.types_share:.1%}",
+        f"{rate.ceiling:.0f}",
+        f"{lstm / rate.ceiling:.2f}",
+        f"{gflops / rate.ceiling:.2f}",
+    ]
+    return row if whole else [*row[:-2], "", ""]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=["precisions", "columns", "budgets"])
+    parser.add_argument("--tokens", type=int, default=20_000)
+    parser.add_argument("--text", type=Path, default=EWT)
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    parser.add_argument("--budget", type=int, default=16_384)
+    parser.add_argument("--precision", choices=PRECISIONS, action="append")
+    arguments = parser.parse_args()
+    torch.set_num_threads(arguments.threads)
+    sentences = speed.tagged_sentences(arguments.text, tokens=arguments.tokens)
+    precisions = arguments.precision or (PRECISIONS if arguments.what == "precisions" else PRECISIONS[:1])
+    rows = []
+    for precision in precisions:
+        columns = COLUMN_SETS if arguments.what == "columns" else COLUMN_SETS[:1]
+        budgets = (1024, 4096, 8192, 16_384, 32_768) if arguments.what == "budgets" else (arguments.budget,)
+        for chosen in columns:
+            for budget in budgets:
+                rate = measure(sentences, precision=precision, columns=chosen, budget=budget)
+                name = ", ".join(chosen or ["all"])
+                rows.append(show(f"{precision}, {name}, {budget} tokens", rate, whole=chosen is None))
+                print(*rows[-1], file=sys.stderr, flush=True)
+    print(f"{sum(map(len, sentences))} tokens, {arguments.threads} threads")
+    header = [
+        "what",
+        "tokens/s",
+        "tokens/processor s",
+        "new types",
+        "ceiling GFLOP/s",
+        "LSTM : ceiling",
+        "all : ceiling",
+    ]
+    print(speed.table(header, rows))
+
+
+if __name__ == "__main__":
+    main()
