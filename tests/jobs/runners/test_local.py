@@ -88,6 +88,8 @@ def test_a_driver_that_is_killed_takes_its_workers_along_and_can_be_resumed(corp
         ({"workers": 0}, "below 1"),
         ({"runner": "portable"}, "needs --job_endpoint"),
         ({"runner": "dask"}, "needs --dask_client_address"),
+        ({"runner": "flink"}, "needs --flink_master"),
+        ({"runner": "spark"}, "needs --spark_master_url"),
         ({"runner": "spark", "workers": 3}, "takes no number of workers"),
         ({"options": ("--direct_runing_mode=x",)}, "no option --direct_runing_mode"),
     ],
