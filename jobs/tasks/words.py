@@ -86,7 +86,8 @@ class WordIndex:
 def byte_ids(tokens: Sequence[str]) -> Tensor:
     """The UTF-8 bytes of tokens raised by 1, int64 (tokens, bytes), 0 behind the end; long ones are cut."""
     encoded = [token.encode("utf-8", "replace")[:MAX_BYTES] for token in tokens]
-    ids = torch.zeros(len(tokens), max(map(len, encoded), default=0), dtype=torch.int64)
-    for row, token in enumerate(encoded):
-        ids[row, : len(token)] = torch.tensor(list(token), dtype=torch.int64) + 1
-    return ids
+    lengths = np.array([len(token) for token in encoded], dtype=np.int64)
+    ids = np.zeros((len(tokens), int(lengths.max(initial=0))), dtype=np.int64)
+    present = np.arange(ids.shape[1])[None, :] < lengths[:, None]
+    ids[present] = np.frombuffer(b"".join(encoded), dtype=np.uint8).astype(np.int64) + 1
+    return torch.from_numpy(ids)
