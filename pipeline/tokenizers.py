@@ -1,8 +1,8 @@
 """Tokenizers for raw prose, by name: a line of text in, tokenised sentences out.
 
-`whitespace` (the default) takes a line as one sentence that is already tokenised. The others split a line, usually a paragraph, into sentences and
-those into tokens; each needs an optional library: `pip install elmo-features[english]` or `[chinese]`. Their names and versions are recorded
-wherever their tokens are used.
+`whitespace` (the default) takes a line as one sentence that is already tokenised. The others split a line, usually a
+paragraph, into sentences and those into tokens; each needs an optional library: `pip install elmo-features[english]` or
+`[chinese]`. Their names and versions are recorded wherever their tokens are used.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ class Tokenizer:
 
     Attributes:
         name: one of `TOKENIZER_NAMES`.
-        version: the tokenizer with the versions of its libraries, e.g. `english (spacy 3.8.18, syntok 1.4.4)`; tokens of two
-            versions may differ, so this is what a plan or a model card records.
+        version: the tokenizer with the versions of its libraries, e.g. `english (spacy 3.8.18, syntok 1.4.4)`; tokens of
+            two versions may differ, so this is what a plan or a model card records.
     """
 
     name: str
@@ -80,8 +80,10 @@ def _split_at_white_space(line: str) -> list[TokenizedSentence]:
 
 
 class _EnglishSplitter:
-    """Sentences by syntok, which copes with abbreviations and quotations; tokens by spaCy's English rules ("do n't", "well - known"),
-    which follow the Penn and English Web Treebanks. Neither needs a trained model."""
+    """Sentences by syntok, which copes with abbreviations and quotations; tokens by spaCy's English rules.
+
+    These follow the Penn and English Web Treebanks ("do n't", "well - known"). Neither library needs a trained model.
+    """
 
     def __init__(self, spacy: ModuleType, syntok: ModuleType) -> None:
         self._spacy = spacy
@@ -106,7 +108,7 @@ class _EnglishSplitter:
 
 
 class _ChineseSplitter:
-    """Sentences at full stops, question and exclamation marks; words by rjieba, jieba's dictionary and algorithm in Rust."""
+    """Sentences at full stops, question and exclamation marks; words by rjieba, which is jieba in Rust."""
 
     def __init__(self, rjieba: ModuleType) -> None:
         self._rjieba = rjieba
@@ -125,7 +127,7 @@ def _library(module: str, *, extra: str) -> ModuleType:
         return import_module(module)
     except ImportError as error:
         raise MissingTokenizerLibraryError(
-            f"the {extra} tokenizer needs {module.split('.')[0]}; install it with: pip install 'elmo-features[{extra}]'"
+            f"the {extra} tokenizer needs {module.partition('.')[0]}; install it with: pip install 'elmo-features[{extra}]'"
         ) from error
 
 

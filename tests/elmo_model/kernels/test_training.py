@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from elmo_model.kernels.training_encoder import encode_words
 from elmo_model.kernels.plain import PlainLayer
 from elmo_model.kernels.training import WindowLayer
+from elmo_model.kernels.training_encoder import encode_words
 from elmo_model.lstm import LstmState, ProjectedLstm
 from elmo_model.options import CharCnnOptions, LstmOptions
 from elmo_model.token_encoder import CharacterTokenEncoder
