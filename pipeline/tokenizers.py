@@ -40,8 +40,8 @@ class Tokenizer:
 
     Attributes:
         name: one of `TOKENIZER_NAMES`.
-        version: the tokenizer with the versions of its libraries, e.g. `english (spacy 3.8.18, syntok 1.4.4)`; tokens of
-            two versions may differ, so this is what a plan or a model card records.
+        version: the tokenizer with the versions of its libraries, e.g. `english (spacy 3.8.18, syntok 1.4.4)`; tokens
+            of two versions may differ, so this is what a plan or a model card records.
     """
 
     name: str
@@ -127,7 +127,8 @@ def _library(module: str, *, extra: str) -> ModuleType:
         return import_module(module)
     except ImportError as error:
         raise MissingTokenizerLibraryError(
-            f"the {extra} tokenizer needs {module.partition('.')[0]}; install it with: pip install 'elmo-features[{extra}]'"
+            f"the {extra} tokenizer needs {module.partition('.')[0]}; "
+            f"install it with: pip install 'elmo-features[{extra}]'"
         ) from error
 
 
