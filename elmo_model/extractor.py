@@ -39,8 +39,9 @@ class Extractor:
     """Gives the columns of a biLM, computing only the layers and directions they need.
 
     Every sentence starts from the zero state, so its vectors depend on nothing but the sentence and the model, up to
-    float32 rounding between different batches; the same batch gives the same bits. (The authors of ELMo warn that
-    resetting the state can cost a little quality against the carried state of their programs.)
+    float32 rounding between different batches; the same batch gives the same bits, with the fast CPU kernel on any
+    number of threads. (The authors of ELMo warn that resetting the state can cost a little quality against the carried
+    state of their programs.)
 
     Args:
         bilm: The model.
@@ -129,8 +130,8 @@ class Extractor:
             if self._carried is not None:
                 inner = torch.from_numpy(_without_boundaries(lengths)).to(self.device)
                 found = {name: rows[inner] for name, rows in found.items()}
-            columns = _on_host({column.name: found[column.name] for column in self.columns})
-            arrays = {name: rows.numpy() for name, rows in columns.items()}
+            on_host = _on_host({column.name: found[column.name] for column in self.columns})
+            arrays = {name: rows.numpy() for name, rows in on_host.items()}
         return Features(columns=arrays, counts=count_remarks(self._encoder, sentences))
 
     def encode_stream(self, sentences: Iterable[Sentence], *, max_batch_tokens: int) -> Iterator[Features]:

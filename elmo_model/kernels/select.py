@@ -51,6 +51,26 @@ class Kernels:
     choice: str
 
 
+def require_precision(precision: Precision, *, kernel: KernelName, device_type: str) -> None:
+    """Checks, without a model, that a kernel can compute in a precision on a device here.
+
+    Args:
+        precision: Of the operands of the LSTM products.
+        kernel: `auto` or `plain`.
+        device_type: `cpu` or `cuda`.
+
+    Raises:
+        DeviceError: If it can't; says what can be had.
+    """
+    if precision not in _DTYPES[device_type]:
+        offered = ", ".join(_DTYPES[device_type])
+        raise DeviceError(f"precision {precision!r} isn't available on {device_type}; use one of {offered}")
+    if kernel == "plain" and precision != "float32":
+        raise DeviceError(f"the plain kernel computes in float32 only, not in {precision}")
+    if precision == "int8" and (reason := missing_int8_operators()) is not None:
+        raise DeviceError(f"precision 'int8' isn't available: {reason}")
+
+
 def choose_kernels(
     bilm: BiLm,
     *,
@@ -78,13 +98,9 @@ def choose_kernels(
         DeviceError: If the precision isn't available.
     """
     layers = [bilm.layer(level, directions) for level in range(depth)]
-    if precision not in _DTYPES[device.type]:
-        offered = ", ".join(_DTYPES[device.type])
-        raise DeviceError(f"precision {precision!r} isn't available on {device.type}; use one of {offered}")
+    require_precision(precision, kernel=kernel, device_type=device.type)
     tokens: TokenKernel = PlainTokens(bilm.token_encoder, device=device)
     if kernel == "plain":
-        if precision != "float32":
-            raise DeviceError(f"the plain kernel computes in float32 only, not in {precision}")
         plain = [PlainLayer([part.to(device) for part in layer]) for layer in layers]
         return Kernels(tokens=tokens, layers=plain, choice="plain: asked for")
     make: Callable[[Sequence[ProjectedLstm]], LayerKernel]
@@ -100,8 +116,6 @@ def choose_kernels(
         how = "oneDNN packed products" if missing is None else f"torch's own products, since {missing}"
         linear: MakeLinear = packed_linear
         if precision == "int8":
-            if (reason := missing_int8_operators()) is not None:
-                raise DeviceError(f"precision 'int8' isn't available: {reason}")
             linear, how = int8_linear, "oneDNN 8-bit products"
         make = partial(FusedLayer, dtype=dtype, workers=workers, linear=linear)
         choice = f"fused, {precision}, {how}"
