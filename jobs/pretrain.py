@@ -14,7 +14,8 @@ import torch
 
 from elmo_model.pretraining.config import PRESETS
 from jobs.encoders.devices import available_device
-from jobs.pretraining_run import PretrainOptions, run_pretraining
+from jobs.pretraining_run import run_pretraining
+from jobs.pretraining_setup import PretrainOptions
 from jobs.prose import corpus_options
 from jobs.stopping import Interrupted
 from pipeline.config import CorpusConfig, Device

@@ -67,7 +67,7 @@ def describe(row: Row) -> str:
         directions = ", ".join(f"{name} {row[name]:.2f}" for name in ("forward", "backward") if name in row)
         return f"{start}  validation perplexity {row['mean']:.2f} ({directions})"
     loss = f"sampled loss {row['sampled_loss']:.3f}" if "sampled_loss" in row else f"loss {row['loss']:.3f}"
-    left = row["seconds"] / max(row["progress"], 1e-9) - row["seconds"]
+    left = max(0.0, row["seconds"] / max(row["progress"], 1e-9) - row["seconds"])
     return f"{start}  {loss}  {row['tokens_per_second']:,.0f} tokens/s  {timedelta(seconds=round(left))} left"
 
 
