@@ -76,8 +76,6 @@ def test_reading_says_what_is_wrong(folder: Folder, plan: Plan) -> None:
     folder.write_bytes(receipt_name(0), seal({"shard": 0}))
     with pytest.raises(DamageError, match=r"receipts/00000\.json is damaged: not a receipt .*fingerprint"):
         read_receipt(folder, 0)
-    folder.write_bytes(
-        receipt_name(0), seal({**unseal(folder.read_bytes(receipt_name(1)), ""), "file": 3})
-    )
+    folder.write_bytes(receipt_name(0), seal({**unseal(folder.read_bytes(receipt_name(1)), ""), "file": 3}))
     with pytest.raises(DamageError, match=r"receipts/00000\.json is damaged: the file 3 is not named"):
         read_receipt(folder, 0)
