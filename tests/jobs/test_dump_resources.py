@@ -13,6 +13,7 @@ import pytest
 from jobs.encoders.bilm import BiLmEncoderFactory
 from pipeline.config import EncodeConfig, StoreConfig
 from pipeline.derivations import select_columns
+from pipeline.encoding import EncoderFactory
 from pipeline.transforms import DumpJob, EncodeShards, encode_and_commit
 from support.dumping import fake_dump, write_corpus
 from support.fakes import FakeEncoderFactory
@@ -82,9 +83,8 @@ def test_a_process_loads_the_model_once_for_all_shards(tmp_path: Path) -> None:
         assert 1 <= len(log.read_text(encoding="utf-8").splitlines()) <= workers
 
 
-def test_what_is_shipped_to_workers_is_small_and_holds_no_weights() -> None:
-    encoder = BiLmEncoderFactory(model=str(BASE))
-    job = DumpJob(
+def some_job(encoder: EncoderFactory) -> DumpJob:
+    return DumpJob(
         output="somewhere",
         encoder=encoder,
         selection=select_columns(encoder.describe().columns, "all"),
@@ -92,6 +92,10 @@ def test_what_is_shipped_to_workers_is_small_and_holds_no_weights() -> None:
         store=StoreConfig(),
         max_failures=0,
     )
+
+
+def test_what_is_shipped_to_workers_is_small_and_holds_no_weights() -> None:
+    job = some_job(BiLmEncoderFactory(model=str(BASE)))
     for pickler in (pickle, cloudpickle):
         assert len(pickler.dumps(job)) < 100_000
         assert pickler.loads(pickler.dumps(job)) == job
@@ -99,17 +103,8 @@ def test_what_is_shipped_to_workers_is_small_and_holds_no_weights() -> None:
 
 
 def test_features_cross_no_shuffle() -> None:
-    encoder = FakeEncoderFactory()
-    job = DumpJob(
-        output="somewhere",
-        encoder=encoder,
-        selection=select_columns(encoder.describe().columns, "all"),
-        encode=EncodeConfig(),
-        store=StoreConfig(),
-        max_failures=0,
-    )
     pipeline = beam.Pipeline(runner="apache_beam.runners.portability.fn_api_runner.FnApiRunner")
-    encode_and_commit(pipeline, job, range(3))
+    encode_and_commit(pipeline, some_job(FakeEncoderFactory()), range(3))
     proto = pipeline.to_runner_api()
     encode = next(t for t in proto.components.transforms.values() if t.unique_name.endswith("EncodeShards/Encode"))
     (out,) = encode.outputs.values()
