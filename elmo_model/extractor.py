@@ -53,7 +53,7 @@ class Extractor:
             before ended in. Results then depend on the order and size of all batches.
         cached_types: Word types whose token vectors are kept.
         threads: Threads of the fast CPU kernel, by default as many as torch uses; results don't depend on it.
-        consume: Whether to empty the model's LSTM weights once a kernel keeps them in its own layout, so that they
+        consume: Whether to empty the model's weights once a kernel keeps them in its own layout, so that they
             aren't held twice. The model can't be used for anything else afterwards.
 
     Attributes:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from elmo_model.characters import PADDING_ID
-from elmo_model.kernels.packed_linear import packed_linear
+from elmo_model.kernels.packed_linear import Linear, packed_linear
 from elmo_model.kernels.tokens import BLOCK, blocks
 from elmo_model.kernels.workers import Workers
 from elmo_model.token_encoder import CharacterTokenEncoder, Highway
@@ -38,14 +38,12 @@ class PackedCharacters:
         for (width, _), module in zip(options.filters, encoder.convolutions, strict=True):
             convolution = cast("nn.Conv1d", module)
             kernel = convolution.weight.detach().permute(0, 2, 1).flatten(1)
-            self._banks.append((width, packed_linear(kernel, convolution.bias)))
+            bias = cast("Tensor", convolution.bias).detach()
+            self._banks.append((width, packed_linear(kernel, bias)))
         self._highways = [
-            tuple(packed_linear(part.weight, part.bias) for part in (highway.gate, highway.transform))
-            for highway in cast("list[Highway]", encoder.highways)
+            (_packed(highway.gate), _packed(highway.transform)) for highway in cast("list[Highway]", encoder.highways)
         ]
-        self._projection = None
-        if encoder.projection is not None:
-            self._projection = packed_linear(encoder.projection.weight, encoder.projection.bias)
+        self._projection = None if encoder.projection is None else _packed(encoder.projection)
 
     def __call__(self, ids: NDArray[np.int32]) -> Tensor:
         """The vectors, float32 (tokens, p), of character rows (tokens, characters)."""
@@ -79,3 +77,7 @@ class PackedCharacters:
             opened = gate(vectors).sigmoid_()
             vectors = opened * transform(vectors).relu_() + (1.0 - opened) * vectors
         return vectors if self._projection is None else self._projection(vectors)
+
+
+def _packed(linear: nn.Linear) -> Linear:
+    return packed_linear(linear.weight.detach(), linear.bias.detach())

@@ -6,6 +6,7 @@ from functools import partial
 from typing import Literal
 
 import torch
+from torch import nn
 
 from elmo_model.bilm import BiLm
 from elmo_model.errors import DeviceError
@@ -92,7 +93,7 @@ def choose_kernels(
         precision: Of the operands of the LSTM products.
         kernel: `auto` for the fastest, or `plain`.
         threads: Threads to compute with, on a CPU, by a kernel that brings its own.
-        consume: Whether to empty the model's LSTM weights as they are taken over, so that they aren't held twice.
+        consume: Whether to empty the model's weights as they are taken over, so that they aren't held twice.
 
     Raises:
         DeviceError: If the precision isn't available.
@@ -113,6 +114,8 @@ def choose_kernels(
         missing = missing_operators()
         if missing is None and isinstance(bilm.token_encoder, CharacterTokenEncoder):
             tokens = PackedCharacters(bilm.token_encoder, workers=workers)
+            if consume:
+                _empty(bilm.token_encoder)
         how = "oneDNN packed products" if missing is None else f"torch's own products, since {missing}"
         linear: MakeLinear = packed_linear
         if precision == "int8":
@@ -122,7 +125,13 @@ def choose_kernels(
     ready = []
     for layer in layers:
         ready.append(make(layer))
-        for parameter in (parameter for part in layer for parameter in part.parameters()):
-            if consume:
-                parameter.data = torch.empty(0)
+        if consume:
+            _empty(*layer)
     return Kernels(tokens=tokens, layers=ready, choice=choice)
+
+
+def _empty(*modules: nn.Module) -> None:
+    """Frees the weights of modules, whose values are kept elsewhere."""
+    for module in modules:
+        for parameter in module.parameters():
+            parameter.data = torch.empty(0)
