@@ -22,6 +22,7 @@ lint: .venv/test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/mypy tests
 
 # The package is installed as a wheel, not as a link to the checkout: what is tested is what is shipped.
 .venv/demo: setup.py constraints.txt $(SOURCES)

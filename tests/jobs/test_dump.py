@@ -124,7 +124,7 @@ def test_a_sentence_has_its_vectors_whatever_its_neighbours_batch_shard_and_work
 def test_the_same_job_gives_the_same_bytes_with_any_number_of_workers(golden_corpus: Path, tmp_path: Path) -> None:
     for workers in ("1", "2"):
         out = tmp_path / f"workers{workers}"
-        settings = ["--model", BASE, "--shard-tokens", "60", "--workers", workers]
+        settings = ["--model", str(BASE), "--shard-tokens", "60", "--workers", workers]
         done = elmo_process("dump", golden_corpus, out, *settings)
         assert done.code == 0, done.err
     assert lasting_files(tmp_path / "workers1") == lasting_files(tmp_path / "workers2")
