@@ -118,10 +118,11 @@ def _kill_at(step: int, after: bool) -> None:
             count += 1
             if count == step and not after:
                 os.kill(os.getpid(), signal.SIGKILL)
-            result = function(*args, **kwargs)
-            if count == step and after:
-                os.kill(os.getpid(), signal.SIGKILL)
-            return result
+            try:
+                return function(*args, **kwargs)
+            finally:
+                if count == step and after:
+                    os.kill(os.getpid(), signal.SIGKILL)
 
         return called
 
