@@ -1,6 +1,5 @@
 import fcntl
 import multiprocessing
-import os
 import pickle
 import subprocess
 import sys
@@ -29,7 +28,7 @@ from pipeline.reader import FeatureStore
 from pipeline.records import Sentence
 from pipeline.schema import Column, ShardFormat
 from pipeline.storage import Folder
-from support.stores import FORMATS, bilm_columns, features_of, make_sentences, write_store
+from support.stores import FORMATS, bilm_columns, features_of, make_sentences, published, read_all, write_store
 
 COLUMNS = (*bilm_columns(2, width=3), Column(name="mean", rows="sentence", width=2, layer=None, direction="both"))
 SHARDS = [make_sentences([2, 0, 5]), make_sentences([1, 3, 0, 4], source="b.txt"), make_sentences([2], source="c.txt")]
@@ -49,12 +48,6 @@ def path(tmp_path: Path, shard_format: ShardFormat) -> Path:
     return tmp_path / "store"
 
 
-def published(sentence: Sentence) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
-    vectors = {column.name: features_of(sentence, column, "float32") for column in COLUMNS}
-    pairs = [("token", "token"), ("forward_1", "backward_1"), ("forward_2", "backward_2")]
-    return np.stack([np.concatenate([vectors[left], vectors[right]], axis=1) for left, right in pairs])
-
-
 @pytest.mark.parametrize("preload", [False, True])
 def test_by_id_by_position_and_in_order(path: Path, preload: bool) -> None:
     store = FeatureStore.open(path, preload=preload)
@@ -70,8 +63,8 @@ def test_by_id_by_position_and_in_order(path: Path, preload: bool) -> None:
             assert (features.source, features.line) == (sentence.source, sentence.line)
             layers = features.layers()
             assert layers.shape == (3, len(sentence.tokens), 6)
-            np.testing.assert_array_equal(layers, published(sentence))
-            np.testing.assert_array_equal(features.layers(only=(2, 0)), published(sentence)[[2, 0]])
+            np.testing.assert_array_equal(layers, published(sentence, COLUMNS))
+            np.testing.assert_array_equal(features.layers(only=(2, 0)), published(sentence, COLUMNS)[[2, 0]])
             np.testing.assert_array_equal(features.column("mean"), features_of(sentence, COLUMNS[-1], "float32")[0])
             assert features.column("token").shape == (len(sentence.tokens), 3)
 
@@ -133,7 +126,7 @@ def test_stores_of_some_columns_do_not_pretend(
     with pytest.raises(MissingColumnError, match=f"{reason}.*Its columns are {columns[0].name}"):
         features.layers()
     if works is not None:
-        np.testing.assert_array_equal(features.layers(only=works), published(SHARDS[0][2])[list(works)])
+        np.testing.assert_array_equal(features.layers(only=works), published(SHARDS[0][2], COLUMNS)[list(works)])
 
 
 def test_layers_that_hold_both_directions_are_stacked_as_they_are(tmp_path: Path) -> None:
@@ -207,9 +200,9 @@ def test_more_shards_than_files_kept_open(
     before = len(psutil.Process().open_files())
     for _ in range(20):
         for sentence in GOOD:
-            np.testing.assert_array_equal(store[sentence.id].layers(), published(sentence))
+            np.testing.assert_array_equal(store[sentence.id].layers(), published(sentence, COLUMNS))
     assert len(psutil.Process().open_files()) <= before + 2
-    np.testing.assert_array_equal(kept.layers(), published(SHARDS[0][0]))
+    np.testing.assert_array_equal(kept.layers(), published(SHARDS[0][0], COLUMNS))
 
 
 def test_a_remote_store_reads_the_same(path: Path) -> None:
@@ -219,7 +212,7 @@ def test_a_remote_store_reads_the_same(path: Path) -> None:
             remote.write_bytes(file.relative_to(path).as_posix(), file.read_bytes())
     store = FeatureStore.open(remote.url)
     for sentence in GOOD:
-        np.testing.assert_array_equal(store[sentence.id].layers(), published(sentence))
+        np.testing.assert_array_equal(store[sentence.id].layers(), published(sentence, COLUMNS))
     assert [features.sentence for features in store] == GOOD
 
 
@@ -230,7 +223,7 @@ def test_preloaded_features_need_no_files(path: Path) -> None:
     for file in (path / "shards").iterdir():
         file.unlink()
     for sentence in GOOD:
-        np.testing.assert_array_equal(store[sentence.id].layers(), published(sentence))
+        np.testing.assert_array_equal(store[sentence.id].layers(), published(sentence, COLUMNS))
     assert not [file for file in psutil.Process().open_files() if "/shards/" in file.path and "store" in file.path]
 
 
@@ -247,23 +240,16 @@ def test_a_pickled_store_is_small_and_opens_the_same_one(path: Path, shard_forma
         pickle.loads(again)
 
 
-def check_all(store: FeatureStore) -> None:
-    for _ in range(5):
-        for position in np.random.default_rng(os.getpid()).permutation(store.positions()).tolist():
-            features = store.at(position)
-            np.testing.assert_array_equal(features.layers(), published(features.sentence))
-
-
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 @pytest.mark.parametrize("preload", [False, True])
 def test_processes_read_side_by_side(path: Path, method: str, preload: bool) -> None:
     store = FeatureStore.open(path, preload=preload)
-    check_all(store)
+    read_all(store)
     context: Any = multiprocessing.get_context(method)
-    processes = [context.Process(target=check_all, args=(store,)) for _ in range(2)]
+    processes = [context.Process(target=read_all, args=(store,)) for _ in range(2)]
     for process in processes:
         process.start()
-    check_all(store)
+    read_all(store)
     for process in processes:
         process.join(60)
         assert process.exitcode == 0
@@ -279,7 +265,7 @@ def test_threads_read_side_by_side(path: Path) -> None:
         except BaseException as error:
             errors.append(error)
 
-    threads = [threading.Thread(target=run, args=(check_all,)) for _ in range(4)]
+    threads = [threading.Thread(target=run, args=(read_all,)) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -301,8 +287,8 @@ def test_files_locked_by_another_process_are_read(path: Path) -> None:
         assert holder.stdout is not None and holder.stdout.readline() == "locked\n"
         with open(names[0], "rb") as file, pytest.raises(BlockingIOError):
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        check_all(FeatureStore.open(path))
-        check_all(FeatureStore.open(path, preload=True))
+        read_all(FeatureStore.open(path))
+        read_all(FeatureStore.open(path, preload=True))
         holder.communicate("")
 
 
@@ -319,7 +305,7 @@ def test_no_store_no_manifest_and_damage_are_told(path: Path) -> None:
     shard.unlink()
     with pytest.raises(DamageError, match=f"{shard.name} is missing"):
         FeatureStore.open(path)["b.txt:1"]
-    np.testing.assert_array_equal(FeatureStore.open(path)["a.txt:1"].layers(), published(SHARDS[0][0]))
+    np.testing.assert_array_equal(FeatureStore.open(path)["a.txt:1"].layers(), published(SHARDS[0][0], COLUMNS))
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -1,6 +1,7 @@
 """Shards and stores with known contents, made without a model."""
 
 import json
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -13,6 +14,7 @@ from pipeline.commit import commit
 from pipeline.config import StoreConfig
 from pipeline.manifest import Manifest
 from pipeline.planning import Plan
+from pipeline.reader import FeatureStore
 from pipeline.receipts import Receipt, file_sha256, write_receipt
 from pipeline.records import Sentence
 from pipeline.scanning import PlannedShard
@@ -49,6 +51,21 @@ def features_of(sentence: Sentence, column: Column, dtype: StoredDtype) -> NDArr
     seed = list(f"{column.name} {sentence.id}".encode())
     rows = 1 if column.rows == "sentence" else len(sentence.tokens)
     return np.random.default_rng(seed).normal(size=(rows, column.width)).astype(dtype)
+
+
+def published(sentence: Sentence, columns: Sequence[Column]) -> NDArray[Any]:
+    """The layers of a sentence, (layers, tokens, 2 x width), of a test store with the columns of a two-layer biLM."""
+    vectors = {column.name: features_of(sentence, column, "float32") for column in columns}
+    pairs = [("token", "token"), ("forward_1", "backward_1"), ("forward_2", "backward_2")]
+    return np.stack([np.concatenate([vectors[left], vectors[right]], axis=1) for left, right in pairs])
+
+
+def read_all(store: FeatureStore) -> None:
+    """Reads every good sentence five times in random order, and compares; here, so that spawned processes find it."""
+    for _ in range(5):
+        for position in np.random.default_rng(os.getpid()).permutation(store.positions()).tolist():
+            features = store.at(position)
+            np.testing.assert_array_equal(features.layers(), published(features.sentence, list(store.columns.values())))
 
 
 def write_shard(
