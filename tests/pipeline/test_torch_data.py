@@ -20,6 +20,7 @@ from pipeline.reader import FeatureStore
 from pipeline.schema import Column, ShardFormat
 from pipeline.storage import Folder
 from pipeline.torch_data import Batch, FeatureDataset, FeatureStream, Item, collate
+from support.ranks import stream_of_rank
 from support.stores import FORMATS, bilm_columns, make_sentences, write_store
 
 COLUMNS = (*bilm_columns(2, width=3), Column(name="mean", rows="sentence", width=2, layer=None, direction="both"))
@@ -216,23 +217,11 @@ def test_workers_of_two_ranks_share_a_stream(tmp_path: Path, method: str) -> Non
     assert orders[0] != orders[1]
 
 
-def _distributed_rank(rank: int, ranks: int, path: str, results: Any) -> None:
-    torch.distributed.init_process_group("gloo", init_method=f"file://{path}/init", rank=rank, world_size=ranks)
-    loader: DataLoader[Any] = DataLoader(
-        FeatureStream(FeatureStore.open(f"{path}/store")),
-        batch_size=None,
-        num_workers=1,
-        multiprocessing_context="spawn",
-    )
-    results.put([item.id for item in loader])
-    torch.distributed.destroy_process_group()
-
-
 def test_distributed_training_needs_no_numbers(tmp_path: Path) -> None:
     write_store(Folder(tmp_path / "store"), SHARDS, columns=COLUMNS, failed=FAILED)
     context = multiprocessing.get_context("spawn")
     results = context.Queue()
-    processes = [context.Process(target=_distributed_rank, args=(rank, 2, str(tmp_path), results)) for rank in range(2)]
+    processes = [context.Process(target=stream_of_rank, args=(rank, 2, str(tmp_path), results)) for rank in range(2)]
     for process in processes:
         process.start()
     parts = [results.get(timeout=300) for _ in processes]
