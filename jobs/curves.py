@@ -36,6 +36,8 @@ def draw_curve(folder: Path) -> Path:
             marker="o",
         )
         right.set_yscale("log")
+        for formatter in (right.yaxis.set_major_formatter, right.yaxis.set_minor_formatter):
+            formatter(plt.FuncFormatter(lambda value, _: f"{value:g}"))
         right.set_ylabel("validation perplexity", color=COLOURS[3])
     save(figure, folder / CURVE_FILE)
     return folder / CURVE_FILE
