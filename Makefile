@@ -16,7 +16,7 @@ demo: .venv/demo
 	$(BIN)/elmo plot word demo/features bank --labels demo/senses.tsv -o demo/bank.png
 
 test: .venv/test lint
-	$(BIN)/pytest
+	$(BIN)/pytest --numprocesses 2
 
 lint: .venv/test
 	$(BIN)/ruff check .

@@ -38,6 +38,7 @@ TEST = [
     "mypy>=1.15",
     "psutil>=5.9",
     "pytest>=8",
+    "pytest-xdist>=3.6",
     "ruff>=0.9",
     "setuptools>=77",
 ]
