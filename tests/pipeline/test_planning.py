@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -363,8 +362,7 @@ def test_a_plan_killed_at_any_point_is_made_whole_by_the_next_run(corpus: Path, 
     undisturbed = Folder(tmp_path / "undisturbed")
     plan = plan_of(corpus, undisturbed, config)
     script = """if True:
-        import sys
-        from pathlib import Path
+        import os, signal, sys
         from pipeline.config import DumpConfig, StoreConfig
         from pipeline.encoding import EncoderSpec
         from pipeline.inputs import list_inputs
@@ -372,20 +370,22 @@ def test_a_plan_killed_at_any_point_is_made_whole_by_the_next_run(corpus: Path, 
         from pipeline.storage import Folder
         config = DumpConfig(store=StoreConfig(shard_tokens=50))
         folder = Folder(sys.argv[2])
-        print("ready", flush=True)
+        replace, count = os.replace, 0
+        def replace_or_die(*names):
+            global count
+            count += 1
+            if count == int(sys.argv[3]):
+                os.kill(os.getpid(), signal.SIGKILL)
+            replace(*names)
+        os.replace = replace_or_die
         with folder.lock():
             make_plan(list_inputs(sys.argv[1:2], config.corpus), folder, config=config,
                       spec=EncoderSpec(family="fake", columns=(), model_digest="d1"), columns=())
     """
     folder = Folder(tmp_path / "out")
-    for delay in (0.0, 0.05, 0.2):
-        command = [sys.executable, "-c", script, str(corpus), str(tmp_path / "out")]
-        with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
-            assert process.stdout is not None
-            process.stdout.readline()
-            time.sleep(delay)
-            process.send_signal(signal.SIGKILL)
-        assert process.returncode == -signal.SIGKILL
+    for step in (1, 2, 30, 100):
+        command = [sys.executable, "-c", script, str(corpus), str(tmp_path / "out"), str(step)]
+        assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
         assert not folder.exists(PLAN)
     with folder.lock():
         check_output(folder)
