@@ -15,7 +15,6 @@ from pipeline.errors import PipelineError
 EXIT_OK = 0
 EXIT_INTERNAL = 1
 EXIT_USAGE = 2
-EXIT_WITH_FAILURES = 3
 EXIT_INTERRUPTED = 130
 
 COMMANDS = {

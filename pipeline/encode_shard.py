@@ -115,8 +115,6 @@ def _write_shard(
                 (position,) = problem.positions
                 writer.fail(position)
                 failures[position] = _failure(sentences[position], str(problem.reason))
-        if encode.batch_sentences is None:
-            _write_empty(writer, sentences, selection, store)
     outcome.failures = [failures[position] for position in sorted(failures)]
     return outcome
 
@@ -162,16 +160,6 @@ def _store(
         }
     writer.write([position for position, ok in zip(piece.positions, good, strict=True) if ok], values)
     return [position for position, ok in zip(piece.positions, good, strict=True) if not ok]
-
-
-def _write_empty(writer: ShardWriter, sentences: Sequence[Sentence], selection: Selection, store: StoreConfig) -> None:
-    """Writes the sentences of no tokens, which are in no batch."""
-    empty = [position for position, sentence in enumerate(sentences) if not sentence.tokens]
-    rows = {"token": 0, "sentence": len(empty)}
-    writer.write(
-        empty,
-        {column.name: np.zeros((rows[column.rows], column.width), store.dtype) for column in selection.stored},
-    )
 
 
 def _failure(sentence: Sentence, reason: str) -> dict[str, str | int]:
