@@ -29,14 +29,15 @@ def tokens_to_ids(tokens: Sequence[str], *, max_characters: int) -> NDArray[np.i
     """
     ids = np.full((len(tokens), max_characters), PADDING_ID, dtype=np.int32)
     ids[:, 0] = BEGIN_WORD_ID
-    for row, token in zip(ids, tokens, strict=True):
+    bodies = [_utf8(token)[: max_characters - 2] for token in tokens]
+    lengths = np.fromiter(map(len, bodies), np.int64, len(bodies))
+    inside = np.arange(max_characters - 2) < lengths[:, None]
+    ids[:, 1:-1][inside] = np.frombuffer(b"".join(bodies), dtype=np.uint8).astype(np.int32) + 1
+    ids[np.arange(len(ids)), lengths + 1] = END_WORD_ID
+    for place, token in enumerate(tokens):
         if token in _BOUNDARY_IDS:
-            row[1:3] = _BOUNDARY_IDS[token], END_WORD_ID
-            continue
-        body = np.frombuffer(_utf8(token)[: max_characters - 2], dtype=np.uint8)
-        row[1 : 1 + len(body)] = body
-        row[1 : 1 + len(body)] += 1
-        row[1 + len(body)] = END_WORD_ID
+            ids[place, 1:] = PADDING_ID
+            ids[place, 1:3] = _BOUNDARY_IDS[token], END_WORD_ID
     return ids
 
 

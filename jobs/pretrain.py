@@ -139,7 +139,7 @@ def _distributed(device: str) -> Iterator[None]:
     if not torch.distributed.is_torchelastic_launched():
         yield
         return
-    torch.distributed.init_process_group("nccl" if device == "cuda" else "gloo")
+    torch.distributed.init_process_group("cpu:gloo,cuda:nccl" if device == "cuda" else "gloo")
     if device == "cuda":
         torch.cuda.set_device(torch.distributed.get_rank() % torch.cuda.device_count())
     try:

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor
 
+from elmo_model.kernels.recording import record
 from elmo_model.lstm import LstmState, ProjectedLstm
 
 ROW_BUCKET = 64  # rows are rounded up to a multiple of this, so that few steps need recording
@@ -107,17 +108,10 @@ class BatchedLayer:
 
     def _recorded(self, rows: int) -> Callable[[], None]:
         kept = self._joined.clone(), self._cell.clone()
-        side = torch.cuda.Stream(self._device)  # type: ignore[no-untyped-call]
-        side.wait_stream(torch.cuda.current_stream(self._device))
-        with torch.cuda.stream(side):
-            self._compute(rows)  # once before recording, so that libraries make their work space
-        torch.cuda.current_stream(self._device).wait_stream(side)
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            self._compute(rows)
+        replay, _ = record(lambda: self._compute(rows), self._device)
         self._joined.copy_(kept[0])
         self._cell.copy_(kept[1])
-        return graph.replay
+        return replay
 
     def _compute(self, rows: int) -> None:
         joined, cell = self._joined[:, :rows], self._cell[:, :rows]

@@ -3,25 +3,28 @@
 Equal to `kernels.plain` step by step. It is fast because a step is one product over [x; h] and one sigmoid over all
 gates (tanh(a) = 2 sigmoid(2a) - 1), and because only the recurrent product of the gradient stays inside the loop: the
 gradients of weights and inputs are one large product each over all steps. Products may be in bfloat16; gates, states
-and their gradients stay in float32.
+and their gradients stay in float32. On a CUDA device the loops are recorded once and replayed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from elmo_model.kernels.recording import record
 from elmo_model.lstm import LstmState, ProjectedLstm
 
 
 class WindowLayer:
     """A layer over batches whose sentences are all of one length; see `interface.LayerKernel`.
 
-    The final states carry no gradient, and the states given receive none.
+    The final states carry no gradient, and the states given receive none. On a CUDA device a window's gradient must be
+    taken before the next window is run.
 
     Args:
         directions: The weights, one set for each direction.
@@ -30,7 +33,10 @@ class WindowLayer:
 
     def __init__(self, directions: Sequence[ProjectedLstm], *, product_dtype: torch.dtype) -> None:
         self._directions = directions
-        self._product_dtype = product_dtype
+        self._windows: list[_Window] = []
+        for layer in directions:
+            window = _Loops(layer.forget_bias, layer.cell_clip, layer.proj_clip, product_dtype)
+            self._windows.append(_RecordedLoops(window) if layer.weight.is_cuda else window)
 
     def __call__(
         self, inputs: Sequence[Tensor], batch_sizes: Sequence[int], states: Sequence[LstmState]
@@ -43,19 +49,29 @@ class WindowLayer:
                 layer.weight,
                 layer.bias,
                 layer.projection,
-                layer.forget_bias,
-                layer.cell_clip,
-                layer.proj_clip,
-                self._product_dtype,
+                window,
             )
-            for layer, rows, state in zip(self._directions, inputs, states, strict=True)
+            for layer, window, rows, state in zip(self._directions, self._windows, inputs, states, strict=True)
         ]
         return [outputs.flatten(0, 1) for outputs, _, _ in results], [LstmState(*state) for _, *state in results]
 
 
-class _LstmWindow(torch.autograd.Function):
-    """Holds candidates as u = sigmoid(2a), so that all four gates have the derivative u (1 - u)."""
+Tensors = tuple[Tensor, ...]
 
+
+class _Window(Protocol):
+    def forward(
+        self, inputs: Tensor, cell: Tensor, hidden: Tensor, weight: Tensor, bias: Tensor, projection: Tensor | None
+    ) -> tuple[Tensors, Tensors]:
+        """Outputs (time, batch, p), last cell (batch, c) and hidden (batch, p); and what `backward` needs of them."""
+
+    def backward(
+        self, weight: Tensor, projection: Tensor | None, kept: Tensors, grad_outputs: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+        """Gradients of inputs (time, batch, p), weight, bias and projection."""
+
+
+class _LstmWindow(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any,
@@ -65,27 +81,49 @@ class _LstmWindow(torch.autograd.Function):
         weight: Tensor,
         bias: Tensor,
         projection: Tensor | None,
-        forget_bias: float,
-        cell_clip: float | None,
-        proj_clip: float | None,
-        dtype: torch.dtype,
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Outputs (time, batch, p), last cell (batch, c) and hidden (batch, p) of inputs (time, batch, p)."""
+        window: _Window,
+    ) -> Tensors:
+        results, kept = window.forward(inputs, cell, hidden, weight, bias, projection)
+        ctx.window = window
+        ctx.save_for_backward(weight, projection, *kept)
+        ctx.mark_non_differentiable(*results[1:])
+        return results
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad_outputs: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
+        weight, projection, *kept = ctx.saved_tensors
+        grad_inputs, *gradients = ctx.window.backward(weight, projection, tuple(kept), grad_outputs)
+        return (grad_inputs, None, None, *gradients, None)
+
+
+@dataclass(frozen=True)
+class _Loops:
+    """Holds candidates as u = sigmoid(2a), so that all four gates have the derivative u (1 - u)."""
+
+    forget_bias: float
+    cell_clip: float | None
+    proj_clip: float | None
+    dtype: torch.dtype
+
+    def forward(
+        self, inputs: Tensor, cell: Tensor, hidden: Tensor, weight: Tensor, bias: Tensor, projection: Tensor | None
+    ) -> tuple[Tensors, Tensors]:
         time, batch, width = inputs.shape
         cells = cell.shape[1]
-        scaled_weight = weight.to(dtype, copy=True)
+        scaled_weight = weight.to(self.dtype, copy=True)
         scaled_weight[cells : 2 * cells] *= 2
         shift = bias.clone()
         shift[cells : 2 * cells] *= 2
-        shift[2 * cells : 3 * cells] += forget_bias
-        projection_t = None if projection is None else projection.to(dtype).t()
+        shift[2 * cells : 3 * cells] += self.forget_bias
+        projection_t = None if projection is None else projection.to(self.dtype).t()
 
-        xh = inputs.new_empty(time, batch, 2 * width, dtype=dtype)  # [x_t; h_(t-1)]
+        xh = inputs.new_empty(time, batch, 2 * width, dtype=self.dtype)  # [x_t; h_(t-1)]
         xh[..., :width] = inputs
         gates = inputs.new_empty(time, batch, 4 * cells)
         states = inputs.new_empty(time + 1, batch, cells)
         squashed = inputs.new_empty(time, batch, cells)  # tanh(state)
-        opened = inputs.new_empty(time, batch, cells, dtype=dtype)  # sigmoid(o) tanh(state)
+        opened = inputs.new_empty(time, batch, cells, dtype=self.dtype)  # sigmoid(o) tanh(state)
         outputs = inputs.new_empty(time, batch, width)
         sums = xh.new_empty(batch, 4 * cells)
         states[0] = cell
@@ -95,33 +133,28 @@ class _LstmWindow(torch.autograd.Function):
             enter, candidate, forget, leave = gate.chunk(4, dim=1)
             state = torch.mul(forget, states[step], out=states[step + 1])
             state.addcmul_(enter, candidate, value=2).sub_(enter)
-            if cell_clip is not None:
-                state.clamp_(-cell_clip, cell_clip)
+            if self.cell_clip is not None:
+                state.clamp_(-self.cell_clip, self.cell_clip)
             squash = torch.mul(state, 2, out=squashed[step]).sigmoid_().mul_(2).sub_(1)
             opened[step] = leave * squash
             hidden = outputs[step]
             hidden.copy_(opened[step] if projection_t is None else torch.mm(opened[step], projection_t))
-            if projection_t is not None and proj_clip is not None:
-                hidden.clamp_(-proj_clip, proj_clip)
-        ctx.clips = cell_clip, proj_clip
-        ctx.save_for_backward(weight, projection, xh, gates, states, squashed, opened, outputs)
-        last_cell, last_hidden = states[-1].clone(), hidden.clone()
-        ctx.mark_non_differentiable(last_cell, last_hidden)
-        return outputs, last_cell, last_hidden
+            if projection_t is not None and self.proj_clip is not None:
+                hidden.clamp_(-self.proj_clip, self.proj_clip)
+        kept = xh, gates, states, squashed, opened, outputs
+        return (outputs, states[-1].clone(), hidden.clone()), kept
 
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad_outputs: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
-        weight, projection, xh, gates, states, squashed, opened, outputs = ctx.saved_tensors
-        cell_clip, proj_clip = ctx.clips
+    def backward(
+        self, weight: Tensor, projection: Tensor | None, kept: Tensors, grad_outputs: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+        xh, gates, states, squashed, opened, outputs = kept
         time, batch, width = grad_outputs.shape
         cells = states.shape[2]
-        dtype = xh.dtype
-        recurrent = weight[:, width:].to(dtype)
-        projection_p = None if projection is None else projection.to(dtype)
+        recurrent = weight[:, width:].to(self.dtype)
+        projection_p = None if projection is None else projection.to(self.dtype)
 
-        grad_gates = gates.new_empty(gates.shape, dtype=dtype)
-        grad_hiddens = gates.new_empty(outputs.shape, dtype=dtype)
+        grad_gates = gates.new_empty(gates.shape, dtype=self.dtype)
+        grad_hiddens = gates.new_empty(outputs.shape, dtype=self.dtype)
         grad_bias = torch.zeros_like(gates[0, 0])
         grad_state = torch.zeros_like(states[0])
         grad_recurrent: Tensor | None = None
@@ -131,8 +164,8 @@ class _LstmWindow(torch.autograd.Function):
             gate, squash = gates[step], squashed[step]
             enter, candidate, forget, leave = gate.chunk(4, dim=1)
             grad_hidden = grad_outputs[step] if grad_recurrent is None else grad_outputs[step] + grad_recurrent
-            if projection_p is not None and proj_clip is not None:
-                grad_hidden = grad_hidden * (outputs[step].abs() < proj_clip)
+            if projection_p is not None and self.proj_clip is not None:
+                grad_hidden = grad_hidden * (outputs[step].abs() < self.proj_clip)
             grad_hiddens[step] = grad_hidden
             grad_opened = grad_hidden
             if projection_p is not None:
@@ -140,8 +173,8 @@ class _LstmWindow(torch.autograd.Function):
             torch.mul(grad_opened, squash, out=leave_factor)
             grad_squash = torch.mul(grad_opened, leave, out=inside)
             grad_state.add_(grad_squash).sub_(grad_squash.mul_(squash).mul_(squash))
-            if cell_clip is not None:
-                grad_state.mul_(torch.abs(states[step + 1], out=inside).lt_(cell_clip))
+            if self.cell_clip is not None:
+                grad_state.mul_(torch.abs(states[step + 1], out=inside).lt_(self.cell_clip))
             torch.mul(grad_state, candidate, out=enter_factor).mul_(2).sub_(grad_state)
             torch.mul(grad_state, enter, out=candidate_factor).mul_(4)
             torch.mul(grad_state, states[step], out=forget_factor)
@@ -152,12 +185,52 @@ class _LstmWindow(torch.autograd.Function):
             grad_recurrent = torch.mm(grad_gates[step], recurrent)
 
         flat_gates = grad_gates.view(time * batch, 4 * cells)
-        grad_inputs = torch.mm(flat_gates, weight[:, :width].to(dtype)).view(grad_outputs.shape)
+        grad_inputs = torch.mm(flat_gates, weight[:, :width].to(self.dtype)).view(grad_outputs.shape)
         grad_weight = torch.mm(flat_gates.t(), xh.view(time * batch, 2 * width))
         grad_projection = None
         if projection is not None:
             grad_projection = torch.mm(grad_hiddens.view(-1, width).t(), opened.view(-1, cells)).to(projection.dtype)
-        return (
-            grad_inputs.to(grad_outputs.dtype), None, None, grad_weight.to(weight.dtype), grad_bias, grad_projection,
-            None, None, None, None,
-        )  # fmt: skip
+        return grad_inputs.to(grad_outputs.dtype), grad_weight.to(weight.dtype), grad_bias, grad_projection
+
+
+class _RecordedLoops:
+    """The loops recorded as two CUDA graphs for the shape and weights seen last; each run overwrites the one before."""
+
+    def __init__(self, loops: _Loops) -> None:
+        self._loops = loops
+        self._recorded_for: tuple[Any, ...] = ()
+        self._runs = 0
+
+    def forward(
+        self, inputs: Tensor, cell: Tensor, hidden: Tensor, weight: Tensor, bias: Tensor, projection: Tensor | None
+    ) -> tuple[Tensors, Tensors]:
+        if self._recorded_for != (inputs.shape, weight.data_ptr()):
+            self._record((inputs, cell, hidden), weight, bias, projection)
+            self._recorded_for = inputs.shape, weight.data_ptr()
+        for own, given in zip(self._given, (inputs, cell, hidden), strict=True):
+            own.copy_(given)
+        self._replay_forward()
+        self._runs += 1
+        return tuple(result.clone() for result in self._results), (torch.tensor(self._runs),)
+
+    def backward(
+        self, weight: Tensor, projection: Tensor | None, kept: Tensors, grad_outputs: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+        if int(kept[0]) != self._runs:
+            raise RuntimeError("another window was run since; take a window's gradient before the next one is run")
+        self._grad_outputs.copy_(grad_outputs)
+        self._replay_backward()
+        inputs, weights, bias, projections = self._gradients
+        return inputs.clone(), weights.clone(), bias.clone(), None if projections is None else projections.clone()
+
+    def _record(self, given: Tensors, weight: Tensor, bias: Tensor, projection: Tensor | None) -> None:
+        inputs, cell, hidden = self._given = tuple(tensor.clone() for tensor in given)
+        weight, bias = weight.detach(), bias.detach()
+        projection = None if projection is None else projection.detach()
+        self._replay_forward, (self._results, kept) = record(
+            lambda: self._loops.forward(inputs, cell, hidden, weight, bias, projection), weight.device
+        )
+        self._grad_outputs = torch.zeros_like(self._results[0])
+        self._replay_backward, self._gradients = record(
+            lambda: self._loops.backward(weight, projection, kept, self._grad_outputs), weight.device
+        )

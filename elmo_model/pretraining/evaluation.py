@@ -94,7 +94,7 @@ def carried_perplexity(
             windows = [stream.next_window() for stream in streams]
         except EmptyCorpusError:
             break
-        tensors = window_tensors(windows, encoder=model.bilm.token_encoder, vocabulary=vocabulary, device=device)
+        tensors = window_tensors(windows, encoder=model.bilm.token_encoder, vocabulary=vocabulary).to(device)
         vectors = model.token_vectors(tensors.token_ids)
         losses = []
         for number, direction in enumerate(directions):

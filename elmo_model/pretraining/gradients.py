@@ -52,7 +52,10 @@ def window_gradients(
         scale: Factor of the mean over directions, before the gradient.
         generators: For each direction, the random numbers of its dropout.
     """
-    groups = in_parallel(model.token_vectors, window.token_ids.chunk(_WORD_GROUPS))
+    device = window.token_ids.device
+    groups = in_parallel(
+        model.token_vectors, window.token_ids.chunk(_WORD_GROUPS if device.type == "cpu" else 1), device=device
+    )
     vectors = torch.cat([group.detach() for group in groups])
 
     def run_direction(number: int) -> tuple[Tensor, States, dict[nn.Parameter, Tensor], Tensor]:
@@ -66,7 +69,7 @@ def window_gradients(
         grad_vectors, *gradients = torch.autograd.grad(mean * (scale / len(states)), [own_vectors, *parameters])
         return mean.detach(), after, dict(zip(parameters, gradients, strict=True)), grad_vectors
 
-    results = in_parallel(run_direction, range(len(states)))
+    results = in_parallel(run_direction, range(len(states)), device=device)
     grad_vectors = torch.stack([grad for *_, grad in results]).sum(dim=0)
     encoder = list(model.bilm.token_encoder.parameters())
 
@@ -75,7 +78,7 @@ def window_gradients(
 
     pairs = zip(groups, torch.split(grad_vectors, [len(group) for group in groups]), strict=True)
     gradients: dict[nn.Parameter, Tensor] = {}
-    for part in (*(part for _, _, part, _ in results), *in_parallel(run_group, pairs)):
+    for part in (*(part for _, _, part, _ in results), *in_parallel(run_group, pairs, device=device)):
         for parameter, gradient in part.items():
             gradients[parameter] = gradients[parameter].add_(gradient) if parameter in gradients else gradient
     return WindowResult(torch.stack([mean for mean, *_ in results]), gradients, [after for _, after, *_ in results])

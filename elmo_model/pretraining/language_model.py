@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 import torch
@@ -38,29 +39,37 @@ class WindowTensors:
     targets: list[Tensor]
     batch: int
 
+    def to(self, device: torch.device | str) -> WindowTensors:
+        """The same on a device."""
+        return WindowTensors(
+            token_ids=self.token_ids.to(device),
+            types=[types.to(device) for types in self.types],
+            targets=[targets.to(device) for targets in self.targets],
+            batch=self.batch,
+        )
 
-def window_tensors(
-    windows: Sequence[Window], *, encoder: TokenEncoder, vocabulary: Vocabulary, device: torch.device | str = "cpu"
-) -> WindowTensors:
+
+def window_tensors(windows: Sequence[Window], *, encoder: TokenEncoder, vocabulary: Vocabulary) -> WindowTensors:
     """The tensors of a window, given for each direction; unlisted words become the unknown word as targets only."""
     # Each distinct token is encoded once, whatever its place or direction.
-    distinct = sorted(
-        {token for window in windows for row in window.inputs for token in row},
-        key=lambda t: (len(t.encode("utf-8", "ignore")), t),
-    )
+    distinct = sorted({token for window in windows for row in window.inputs for token in row}, key=_bytes_and_spelling)
     number_of = {token: number for number, token in enumerate(distinct)}
+    batch = len(windows[0].inputs)
 
-    def time_major(rows: list[list[int]]) -> Tensor:
-        return torch.from_numpy(np.array(rows, dtype=np.int64).T.reshape(-1)).to(device)
+    def time_major(rows: list[list[str]], numbered: Callable[[str], int]) -> Tensor:
+        numbers = np.fromiter(map(numbered, chain.from_iterable(rows)), np.int64)
+        return torch.from_numpy(numbers.reshape(batch, -1).T.reshape(-1))
 
     return WindowTensors(
-        token_ids=torch.from_numpy(encoder.token_ids(distinct)).to(device),
-        types=[time_major([[number_of[token] for token in row] for row in window.inputs]) for window in windows],
-        targets=[
-            time_major([[vocabulary.id_of(token) for token in row] for row in window.targets]) for window in windows
-        ],
-        batch=len(windows[0].inputs),
+        token_ids=torch.from_numpy(encoder.token_ids(distinct)),
+        types=[time_major(window.inputs, number_of.__getitem__) for window in windows],
+        targets=[time_major(window.targets, vocabulary.id_of) for window in windows],
+        batch=batch,
     )
+
+
+def _bytes_and_spelling(token: str) -> tuple[int, str]:
+    return len(token.encode("utf-8", "ignore")), token
 
 
 class LanguageModel(nn.Module):
@@ -81,6 +90,7 @@ class LanguageModel(nn.Module):
         self.softmax = softmax
         self.dropout = dropout
         self.product_dtype = product_dtype
+        self._layers: dict[tuple[str, torch.dtype, torch.device], list[WindowLayer]] = {}
 
     def zero_states(self, batch: int) -> list[States]:
         """For each direction, the state before any text."""
@@ -115,16 +125,26 @@ class LanguageModel(nn.Module):
             )
 
         batch = len(states[0][0].cell)
-        layers = [
-            WindowLayer(self.bilm.layer(depth, (direction,)), product_dtype=self.product_dtype)
-            for depth in range(lstm.n_layers)
-        ]
         batch_sizes = [batch] * (len(rows) // batch)
         after: States = []
         outputs = run_layers(
-            layers, [rows], batch_sizes, states, use_skip_connections=lstm.use_skip_connections, dropout=drop
+            self._window_layers(direction),
+            [rows],
+            batch_sizes,
+            states,
+            use_skip_connections=lstm.use_skip_connections,
+            dropout=drop,
         )
         for (top,), final in outputs:
             rows = top
             after.append(final)
         return drop(rows), after
+
+    def _window_layers(self, direction: str) -> list[WindowLayer]:
+        key = direction, self.product_dtype, self.softmax.weight.device
+        if key not in self._layers:
+            self._layers[key] = [
+                WindowLayer(self.bilm.layer(depth, (direction,)), product_dtype=self.product_dtype)
+                for depth in range(self.bilm.lstm.n_layers)
+            ]
+        return self._layers[key]

@@ -173,7 +173,7 @@ class Session:
             "kind": kind,
             "step": self.trainer.step_number,
             "tokens": self.trainer.tokens,
-            "epoch": self.trainer.streams[0].source.epoch,
+            "epoch": self.trainer.epoch,
             "seconds": round(self.seconds, 1),
             "progress": self._length.progress(steps=self.trainer.step_number, seconds=self.seconds),
             **values,

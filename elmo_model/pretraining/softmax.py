@@ -10,7 +10,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-CHUNK_ROWS = 256  # rows of logits at a time: they stay in the processor's cache and never all exist
+CHUNK_ROWS = 256  # rows of logits at a time: they stay in a processor's cache and never all exist
+_ACCELERATOR_CHUNK_ROWS = 16384
 
 
 class Softmax(nn.Module):
@@ -104,15 +105,15 @@ class _SampledCrossEntropy(torch.autograd.Function):
         grad_true = torch.empty_like(true_logits)
         grad_vectors = torch.zeros_like(vectors)
         grad_biases = torch.zeros_like(biases)
-        for start in range(0, len(outputs), CHUNK_ROWS):
-            chunk = slice(start, start + CHUNK_ROWS)
+        chunk_rows = CHUNK_ROWS if outputs.device.type == "cpu" else _ACCELERATOR_CHUNK_ROWS
+        for start in range(0, len(outputs), chunk_rows):
+            chunk = slice(start, start + chunk_rows)
             inputs = outputs[chunk].to(product_dtype)
             logits = outputs.new_empty(len(inputs), 1 + len(vectors))  # the true word's logit leads
-            logits[:, 0] = true_logits[chunk]
             torch.add(torch.mm(inputs, products.t()), biases, out=logits[:, 1:])
-            own = own_column[chunk]
-            hits = (own >= 0).nonzero().squeeze(1)
-            logits[hits, own[hits] + 1] = torch.finfo(logits.dtype).min
+            # A row whose target isn't among the candidates marks column 0, which is written next.
+            logits.scatter_(1, own_column[chunk].unsqueeze(1) + 1, torch.finfo(logits.dtype).min)
+            logits[:, 0] = true_logits[chunk]
             shares = torch.softmax(logits, dim=1)
             losses[chunk] = -shares[:, 0].clamp_min(torch.finfo(shares.dtype).tiny).log()
             grad_true[chunk] = shares[:, 0] - 1

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -13,7 +16,7 @@ from torch import Tensor
 from elmo_model.pretraining.config import TrainingOptions
 from elmo_model.pretraining.distribution import Processes
 from elmo_model.pretraining.gradients import window_gradients
-from elmo_model.pretraining.language_model import LanguageModel, window_tensors
+from elmo_model.pretraining.language_model import LanguageModel, WindowTensors, window_tensors
 from elmo_model.pretraining.optimization import clip_global_norm, learning_rate, make_optimizer
 from elmo_model.pretraining.sampler import LogUniformSampler
 from elmo_model.pretraining.streams import Sentences, SentenceSource, WindowStream
@@ -47,8 +50,27 @@ class StepReport:
         return sum(self.losses) / len(self.losses)
 
 
+@dataclass(frozen=True)
+class _Candidates:
+    """Of one direction: word ids (candidates,), and logarithms of expected counts of targets and candidates."""
+
+    ids: Tensor
+    log_expected_targets: Tensor
+    log_expected: Tensor
+
+
+@dataclass(frozen=True)
+class _Batch:
+    """What a step reads, in host memory, and where the data stand behind it."""
+
+    window: WindowTensors
+    candidates: list[_Candidates]
+    streams: list[dict[str, Any]]
+    samplers: list[dict[str, Any]]
+
+
 class Trainer:
-    """Trains a language model; deterministic by seed.
+    """Trains a language model; deterministic by seed. The next step's data are made while a step computes.
 
     Args:
         model: On the device it is to be trained on.
@@ -93,6 +115,10 @@ class Trainer:
         ]
         self.states = model.zero_states(options.batch_size)
         self._mean_loss: float | None = None
+        self._reader = ThreadPoolExecutor(1)
+        self._coming: Future[_Batch] | None = None
+        self._streams_at = [stream.state() for stream in self.streams]
+        self._samplers_at = [sampler.state() for sampler in self.samplers]
         self._generators = [
             torch.Generator(self._device).manual_seed(seed + index) for index, _ in enumerate(directions)
         ]
@@ -101,6 +127,12 @@ class Trainer:
     def tokens(self) -> int:
         """Tokens each direction has read so far, of all processes."""
         return self.step_number * self.options.batch_size * self.options.unroll_steps * self.processes.count
+
+    @property
+    def epoch(self) -> int:
+        """The pass over the corpus that the first direction's data are of, from 0."""
+        epoch: int = self._streams_at[0]["source"]["epoch"]
+        return epoch
 
     def step(self, *, progress: float) -> StepReport:
         """Takes one step.
@@ -111,15 +143,14 @@ class Trainer:
         Raises:
             EmptyCorpusError: There is no text.
         """
-        windows = [self.processes.own_rows(stream.next_window()) for stream in self.streams]
-        tensors = window_tensors(
-            windows, encoder=self.model.bilm.token_encoder, vocabulary=self.vocabulary, device=self._device
-        )
+        batch = self._read_batch() if self._coming is None else self._coming.result()
+        self._coming = self._reader.submit(self._read_batch)
+        self._streams_at, self._samplers_at = batch.streams, batch.samplers
         result = window_gradients(
             self.model,
-            tensors,
+            batch.window.to(self._device),
             self.states,
-            loss=self._loss,
+            loss=partial(self._loss, batch.candidates),
             scale=self.options.unroll_steps,
             generators=self._generators,
         )
@@ -146,22 +177,35 @@ class Trainer:
         self._mean_loss = _MEAN_DECAY * mean + (1 - _MEAN_DECAY) * report.loss
         return report
 
-    def _loss(self, number: int, top: Tensor, targets: Tensor) -> Tensor:
+    def _read_batch(self) -> _Batch:
+        windows = [self.processes.own_rows(stream.next_window()) for stream in self.streams]
+        window = window_tensors(windows, encoder=self.model.bilm.token_encoder, vocabulary=self.vocabulary)
+        candidates = []
+        for sampler, targets in zip(self.samplers, window.targets, strict=False):  # no sampler, or one for each
+            drawn = sampler.draw()
+            expected = [
+                torch.from_numpy(sampler.log_expected_count(ids, tries=drawn.tries))
+                for ids in (targets.numpy(), drawn.ids)
+            ]
+            candidates.append(_Candidates(torch.from_numpy(drawn.ids), *expected))
+        return _Batch(
+            window,
+            candidates,
+            streams=[stream.state() for stream in self.streams],
+            samplers=[sampler.state() for sampler in self.samplers],
+        )
+
+    def _loss(self, candidates: Sequence[_Candidates], number: int, top: Tensor, targets: Tensor) -> Tensor:
         softmax = self.model.softmax
-        if not self.samplers:
+        if not candidates:
             return softmax.losses(top, targets).mean()
-        sampler = self.samplers[number]
-        candidates = sampler.draw()
-        expected = [
-            torch.from_numpy(sampler.log_expected_count(ids, tries=candidates.tries)).to(self._device)
-            for ids in (targets.cpu().numpy(), candidates.ids)
-        ]
+        own = candidates[number]
         return softmax.sampled_loss(
             top,
             targets,
-            torch.from_numpy(candidates.ids).to(self._device),
-            log_expected_targets=expected[0],
-            log_expected_candidates=expected[1],
+            own.ids.to(self._device),
+            log_expected_targets=own.log_expected_targets.to(self._device),
+            log_expected_candidates=own.log_expected.to(self._device),
             product_dtype=self.model.product_dtype,
         )
 
@@ -190,8 +234,8 @@ class Trainer:
         return {
             "step": self.step_number,
             "mean_loss": self._mean_loss,
-            "streams": [stream.state() for stream in self.streams],
-            "samplers": [sampler.state() for sampler in self.samplers],
+            "streams": self._streams_at,
+            "samplers": self._samplers_at,
         }
 
     @torch.no_grad()
@@ -209,9 +253,13 @@ class Trainer:
             generator.set_state(tensors[f"random/{number}"])
         self.step_number = values["step"]
         self._mean_loss = values["mean_loss"]
-        for stream, saved in zip(self.streams, values["streams"], strict=True):
+        if self._coming is not None:
+            self._coming.exception()  # it is over, and what it read is read again
+            self._coming = None
+        self._streams_at, self._samplers_at = values["streams"], values["samplers"]
+        for stream, saved in zip(self.streams, self._streams_at, strict=True):
             stream.restore(saved)
-        for sampler, saved in zip(self.samplers, values["samplers"], strict=True):
+        for sampler, saved in zip(self.samplers, self._samplers_at, strict=True):
             sampler.restore(saved)
 
     def _state_names(self) -> dict[str, Tensor]:

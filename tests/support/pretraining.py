@@ -88,10 +88,12 @@ def golden_model(file: h5py.File) -> LanguageModel:
     return model
 
 
-def small_trainer(sentences: Sequence[Sequence[str]], *, seed: int = 1, model_seed: int = 0, **changes: Any) -> Trainer:
+def small_trainer(
+    sentences: Sequence[Sequence[str]], *, seed: int = 1, model_seed: int = 0, device: str = "cpu", **changes: Any
+) -> Trainer:
     """A trainer of the golden shape on the golden vocabulary."""
     vocabulary = Vocabulary.read(VOCABULARY)
     mapping = json.loads((TRAINING / "options.json").read_text(encoding="utf-8")) | changes
     options = TrainingOptions.from_mapping(mapping)
-    model = language_model(mapping, vocabulary, seed=model_seed, dropout=options.dropout)
+    model = language_model(mapping, vocabulary, seed=model_seed, dropout=options.dropout).to(device)
     return Trainer(model, vocabulary=vocabulary, options=options, sentences=corpus_of(sentences), seed=seed)

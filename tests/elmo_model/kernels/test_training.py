@@ -14,6 +14,8 @@ from elmo_model.options import CharCnnOptions, LstmOptions
 from elmo_model.token_encoder import CharacterTokenEncoder
 
 TIME, BATCH = 5, 3
+CUDA = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+DEVICES = ["cpu", pytest.param("cuda", marks=CUDA)]
 
 
 def random_layer(*, cells: int, width: int, clip: float | None, scale: float = 1.0) -> ProjectedLstm:
@@ -30,7 +32,7 @@ def random_inputs(layer: ProjectedLstm) -> tuple[Tensor, LstmState]:
     generator = torch.Generator().manual_seed(1)
 
     def draw(rows: int, width: int) -> Tensor:
-        return torch.randn(rows, width, generator=generator, dtype=torch.float64)
+        return torch.randn(rows, width, generator=generator, dtype=torch.float64).to(layer.weight.device)
 
     return draw(TIME * BATCH, layer.width), LstmState(draw(BATCH, layer.n_cells), draw(BATCH, layer.width))
 
@@ -38,20 +40,35 @@ def random_inputs(layer: ProjectedLstm) -> tuple[Tensor, LstmState]:
 # Clips of 0.4 bite at many steps, in cells and in hidden states.
 @pytest.mark.parametrize("clip", [None, 3.0, 0.4])
 @pytest.mark.parametrize("cells", [7, 4])  # with a projection, and with none
-def test_window_equals_plain_in_outputs_states_and_gradients(clip: float | None, cells: int) -> None:
-    layer = random_layer(cells=cells, width=4, clip=clip)
+@pytest.mark.parametrize("device", DEVICES)
+def test_window_equals_plain_in_outputs_states_and_gradients(clip: float | None, cells: int, device: str) -> None:
+    layer = random_layer(cells=cells, width=4, clip=clip).to(device)
     inputs, state = random_inputs(layer)
-    inputs.requires_grad_()
-    weights = [inputs, *layer.parameters()]
-    upstream = torch.randn(TIME * BATCH, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
+    window = WindowLayer([layer], product_dtype=torch.float64)
+    upstream = torch.randn(TIME * BATCH, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(2)).to(device)
+    for _ in range(3):  # a window reads what the one before left, and weights that have changed since
+        inputs = inputs.detach().requires_grad_()
+        weights = [inputs, *layer.parameters()]
+        (plain,), (plain_state,) = PlainLayer([layer])([inputs], [BATCH] * TIME, [state])
+        (fast,), (fast_state,) = window([inputs], [BATCH] * TIME, [state])
+        torch.testing.assert_close(fast, plain, rtol=0, atol=1e-12)
+        torch.testing.assert_close(fast_state, plain_state, rtol=0, atol=1e-12)
+        wanted = torch.autograd.grad(plain, weights, upstream)
+        torch.testing.assert_close(torch.autograd.grad(fast, weights, upstream), wanted, rtol=1e-10, atol=1e-12)
+        with torch.no_grad():
+            layer.weight.mul_(0.9)
+        inputs, state = -fast.detach(), LstmState(*(part.detach() for part in fast_state))
 
-    (plain,), (plain_state,) = PlainLayer([layer])([inputs], [BATCH] * TIME, [state])
-    (fast,), (fast_state,) = WindowLayer([layer], product_dtype=torch.float64)([inputs], [BATCH] * TIME, [state])
 
-    torch.testing.assert_close(fast, plain, rtol=0, atol=1e-12)
-    torch.testing.assert_close(fast_state, plain_state, rtol=0, atol=1e-12)
-    wanted = torch.autograd.grad(plain, weights, upstream)
-    torch.testing.assert_close(torch.autograd.grad(fast, weights, upstream), wanted, rtol=1e-10, atol=1e-12)
+@CUDA
+def test_a_recorded_window_refuses_a_gradient_after_the_next_window() -> None:
+    layer = random_layer(cells=7, width=4, clip=None).to("cuda")
+    inputs, state = random_inputs(layer)
+    window = WindowLayer([layer], product_dtype=torch.float64)
+    (first,), _ = window([inputs.requires_grad_()], [BATCH] * TIME, [state])
+    window([inputs], [BATCH] * TIME, [state])
+    with pytest.raises(RuntimeError, match="before the next one"):
+        first.sum().backward()  # type: ignore[no-untyped-call]
 
 
 @pytest.mark.parametrize("clip", [None, 0.4])

@@ -124,3 +124,14 @@ def test_dropout_draws_anew_each_step_and_only_in_training() -> None:
     calm = [model.eval().top_outputs("forward", rows, states)[0] for _ in range(2)]
     assert torch.equal(*calm)
     assert not (calm[0] == 0).any()
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+@pytest.mark.parametrize("changes", [{}, SAMPLED, {**ADAM, **SAMPLED}])
+def test_steps_on_a_gpu_are_those_on_the_cpu(changes: dict[str, Any]) -> None:
+    here, there, resumed = (small_trainer(LINES, device=device, **changes) for device in ("cpu", "cuda", "cuda"))
+    losses = [(here.step(progress=0).loss, there.step(progress=0).loss) for _ in range(10)]
+    for own, other in losses:
+        assert other == pytest.approx(own, rel=1e-4)
+    resumed.restore({name: tensor.clone() for name, tensor in there.tensors().items()}, there.values())
+    assert resumed.step(progress=0).loss == pytest.approx(there.step(progress=0).loss, rel=1e-6)

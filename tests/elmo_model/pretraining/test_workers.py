@@ -8,6 +8,8 @@ import torch
 
 from elmo_model.pretraining.workers import in_parallel
 
+CPU = torch.device("cpu")
+
 
 @pytest.fixture
 def two_threads() -> Iterator[None]:
@@ -25,7 +27,7 @@ def test_parts_meet_on_two_threads_and_results_keep_their_order() -> None:
         barrier.wait()
         return part, torch.get_num_threads()
 
-    assert in_parallel(work, range(4)) == [(part, 1) for part in range(4)]
+    assert in_parallel(work, range(4), device=CPU) == [(part, 1) for part in range(4)]
     assert torch.get_num_threads() == 2
 
 
@@ -35,4 +37,4 @@ def test_an_error_in_a_part_is_raised() -> None:
         raise ValueError(f"part {part}")
 
     with pytest.raises(ValueError, match="part 0"):
-        in_parallel(work, range(2))
+        in_parallel(work, range(2), device=CPU)
