@@ -10,11 +10,15 @@ from torch import Tensor, nn
 
 from elmo_model.characters import PADDING_ID
 from elmo_model.kernels.packed_linear import Linear, packed_linear
-from elmo_model.kernels.tokens import BLOCK, blocks
+from elmo_model.kernels.tokens import in_blocks
 from elmo_model.kernels.workers import Workers
 from elmo_model.token_encoder import CharacterTokenEncoder, Highway
 
-CUT_LENGTHS = (24, 16)  # of character rows, longest first
+CUT_LENGTHS = (24, 20, 16, 12)  # of character rows, longest first
+# Rows of a product, which must not vary (see `tokens.BLOCK`): many for the highways, which cost most; few for the
+# convolutions, whose rows are windows, so that those of each length fill their blocks.
+BLOCK = 128
+CONVOLVED_ROWS = 32
 
 
 class PackedCharacters:
@@ -31,6 +35,7 @@ class PackedCharacters:
         options = encoder.options
         self._workers = workers
         self._max_characters = options.max_characters_per_token
+        self._n_filters = options.n_filters
         self._widest = max(width for width, _ in options.filters)
         self._table = F.pad(encoder.char_embed.detach(), (0, 0, 1, 0))
         self._activate = torch.relu_ if options.activation == "relu" else torch.tanh_
@@ -47,36 +52,46 @@ class PackedCharacters:
 
     def __call__(self, ids: NDArray[np.int32]) -> Tensor:
         """The vectors, float32 (tokens, p), of character rows (tokens, characters)."""
-        # The length of a cut row must depend on the token alone, or its vector would on the others in the block.
+        lengths = self._cut_lengths(ids)
+        order = np.argsort(lengths, kind="stable")
+        filled = np.concatenate([order, np.repeat(order[-1:], -len(order) % BLOCK)])
+        blocks = [(ids[places], lengths[places]) for places in filled.reshape(-1, BLOCK)]
+        encoded = torch.cat(self._workers.map(self._encode, blocks))
+        return torch.empty_like(encoded[: len(ids)]).index_copy_(0, torch.from_numpy(order), encoded[: len(ids)])
+
+    def _cut_lengths(self, ids: NDArray[np.int32]) -> NDArray[np.int64]:
+        """The characters that are read of each row; they depend on the row alone, or its vector would on the others."""
         needed = (ids != PADDING_ID).sum(axis=1) + self._widest
         lengths = np.full(len(ids), self._max_characters)
         for length in CUT_LENGTHS:
             if length < self._max_characters:
                 lengths[needed <= length] = length
-        groups = [(length, np.flatnonzero(lengths == length)) for length in np.unique(lengths)]
-        tasks = [block for length, places in groups for block in blocks(ids[places, :length])]
-        encoded = self._workers.map(self._encode, tasks)
-        vectors = torch.empty(len(ids), encoded[0].shape[1])
-        for _, places in groups:
-            count = -(-len(places) // BLOCK)
-            vectors[places] = torch.cat(encoded[:count])[: len(places)]
-            del encoded[:count]
-        return vectors
+        return lengths
 
-    def _encode(self, ids: Tensor) -> Tensor:
-        tokens, length = ids.shape
+    def _encode(self, block: tuple[NDArray[np.int32], NDArray[np.int64]]) -> Tensor:
+        """The vectors of a block of rows and the lengths they are cut to; products always have `BLOCK` rows."""
+        ids, lengths = block
+        vectors = torch.empty(len(ids), self._n_filters)
+        for length in np.unique(lengths):
+            places = np.flatnonzero(lengths == length)
+            found = [self._convolve(part) for part in in_blocks(ids[places, :length], rows=CONVOLVED_ROWS)]
+            vectors[places] = torch.cat(found)[: len(places)]
+        vectors = self._activate(vectors)
+        for gate, transform in self._highways:
+            vectors = torch.lerp(vectors, transform(vectors).relu_(), gate(vectors).sigmoid_())
+        return vectors if self._projection is None else self._projection(vectors)
+
+    def _convolve(self, ids: Tensor) -> Tensor:
+        """The maximum of each filter over all windows, (rows, filters)."""
+        rows, length = ids.shape
         characters = F.embedding(ids, self._table)
         dim = characters.shape[2]
         banks = []
         for width, bank in self._banks:
-            shape, stride = (tokens, length - width + 1, width * dim), (length * dim, dim, 1)
+            shape, stride = (rows, length - width + 1, width * dim), (length * dim, dim, 1)
             windows = characters.as_strided(shape, stride).reshape(-1, width * dim)
             banks.append(bank(windows).view(*shape[:2], -1).amax(dim=1))
-        vectors = self._activate(torch.cat(banks, dim=1))
-        for gate, transform in self._highways:
-            opened = gate(vectors).sigmoid_()
-            vectors = opened * transform(vectors).relu_() + (1.0 - opened) * vectors
-        return vectors if self._projection is None else self._projection(vectors)
+        return torch.cat(banks, dim=1)
 
 
 def _packed(linear: nn.Linear) -> Linear:

@@ -16,7 +16,7 @@ from elmo_model.kernels.workers import Workers
 from elmo_model.lstm import LstmState, ProjectedLstm
 
 BLOCK_SENTENCES = 256  # products over fewer rows are slower, over more no faster
-_CELL_VALUES = 2**19  # gate sums that are worked on at a time
+_CELL_VALUES = 2**18  # gate sums that are worked on at a time
 
 
 class FusedLayer:
@@ -126,17 +126,13 @@ def _run(block: _Block) -> None:
 def _cell(sums: Tensor, cell: Tensor, opened: Tensor, *, clip: float | None) -> None:
     """Moves the cell state (rows, c) on in place, given the gates' sums (rows, 4c), and fills what goes out of it."""
     at_once = max(1, _CELL_VALUES // sums.shape[1])
-    for start in range(0, len(sums), at_once):
-        chunk = slice(start, start + at_once)
-        state = cell[chunk]
-        gates = sums[chunk].float().sigmoid_()
-        input_gate, candidate, forget_gate, output_gate = gates.chunk(4, dim=1)
-        candidate.mul_(2).sub_(1)
-        state.mul_(forget_gate).add_(candidate.mul_(input_gate))
+    chunks = (torch.split(values, at_once) for values in (sums, cell, opened))
+    for part, state, out in zip(*chunks, strict=True):
+        input_gate, candidate, forget_gate, output_gate = part.float().sigmoid_().chunk(4, dim=1)
+        state.mul_(forget_gate).addcmul_(input_gate, candidate.mul_(2).sub_(1))
         if clip is not None:
             state.clamp_(-clip, clip)
-        squashed = torch.mul(state, 2).sigmoid_().mul_(2).sub_(1)
-        opened[chunk] = squashed.mul_(output_gate)
+        out.copy_(torch.mul(state, 2).sigmoid_().mul_(2).sub_(1).mul_(output_gate))
 
 
 def _keep(after: LstmState, first: int, rows: int, cell: Tensor, hidden: Tensor) -> None:

@@ -4,7 +4,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elmo_model.kernels.char_cnn import CUT_LENGTHS, PackedCharacters
+from elmo_model.kernels.char_cnn import BLOCK, CONVOLVED_ROWS, CUT_LENGTHS, PackedCharacters
 from elmo_model.kernels.packed_linear import missing_operators
 from elmo_model.kernels.workers import Workers
 from elmo_model.token_encoder import CharacterTokenEncoder
@@ -53,15 +53,16 @@ def test_random_encoders_agree(
 def test_rows_are_cut_to_the_shortest_length_that_keeps_a_window_of_padding() -> None:
     encoder = read_bilm(SEEDED / "base").token_encoder
     assert isinstance(encoder, CharacterTokenEncoder)
-    widest, shortest = 5, CUT_LENGTHS[-1]
+    widest, shortest, next_length = 5, *CUT_LENGTHS[:-3:-1]
     seen: list[tuple[int, ...]] = []
     packed = PackedCharacters(encoder, workers=Workers(1))
-    encode = packed._encode
-    packed._encode = lambda ids: seen.append(tuple(ids.shape)) or encode(ids)  # type: ignore[func-returns-value, method-assign]
+    convolve = packed._convolve
+    packed._convolve = lambda ids: seen.append(tuple(ids.shape)) or convolve(ids)  # type: ignore[func-returns-value, method-assign]
     fitting = shortest - widest - 2
     for length in (fitting, fitting + 1, 40):
         packed(encoder.token_ids(["x" * length]))
-    assert [shape[1] for shape in seen] == [16, 24, 50]
+    in_a_block = [CONVOLVED_ROWS] * (BLOCK // CONVOLVED_ROWS)
+    assert seen == [(rows, length) for length in (shortest, next_length, 50) for rows in in_a_block]
 
 
 def test_bits_depend_on_the_type_alone() -> None:
