@@ -12,6 +12,7 @@ from torch import Tensor
 from elmo_model.bilm import BiLm, run_layers
 from elmo_model.columns import TOKEN, ModelColumn, columns, lstm_column
 from elmo_model.errors import DeviceError
+from elmo_model.host_copies import HostCopies
 from elmo_model.kernels.select import KernelName, Precision, choose_kernels
 from elmo_model.lstm import LstmState
 from elmo_model.packing import Packing, pack
@@ -126,12 +127,14 @@ class Extractor:
         places = np.array([types.setdefault(token, len(types)) for sentence in read for token in sentence], np.int64)
         with torch.inference_mode():
             tokens = self.token_vectors.of(list(types))[torch.from_numpy(places).to(self.device)]
-            found = self._run(tokens, pack(lengths))
+            inner = None
             if self._carried is not None:
                 inner = torch.from_numpy(_without_boundaries(lengths)).to(self.device)
-                found = {name: rows[inner] for name, rows in found.items()}
-            on_host = _on_host({column.name: found[column.name] for column in self.columns})
-            arrays = {name: rows.numpy() for name, rows in on_host.items()}
+            copies = HostCopies(self.device)
+            for name, rows in self._run(tokens, pack(lengths)):
+                copies.begin(name, rows if inner is None else rows[inner])
+            found = copies.finish()
+            arrays = {column.name: found[column.name].numpy() for column in self.columns}
         return Features(columns=arrays, counts=count_remarks(self._encoder, sentences))
 
     def encode_stream(self, sentences: Iterable[Sentence], *, max_batch_tokens: int) -> Iterator[Features]:
@@ -156,16 +159,18 @@ class Extractor:
         if self._carried is not None:
             self._carried = self._zero
 
-    def _run(self, tokens: Tensor, packing: Packing) -> dict[str, Tensor]:
-        """All columns asked for, (tokens, p) each, in the order of the tokens."""
-        found = {TOKEN: tokens}
-        if not self._layers:
-            return found
+    def _run(self, tokens: Tensor, packing: Packing) -> Iterator[tuple[str, Tensor]]:
+        """The name and rows (tokens, p), in the order of the tokens, of each column asked for, once it is computed."""
+        wanted = {column.name for column in self.columns}
         if not packing.batch_sizes:
-            return dict.fromkeys((column.name for column in self.columns), tokens)
+            yield from ((name, tokens) for name in wanted)
+            return
+        if TOKEN in wanted:
+            yield TOKEN, tokens
+        if not self._layers:
+            return
         rows = [torch.from_numpy(packing.rows[direction]).to(self.device) for direction in self._directions]
         order = torch.from_numpy(packing.order[: packing.n_sentences]).to(self.device)
-        wanted = {column.name for column in self.columns}
         layers = run_layers(
             self._layers,
             [tokens[places] for places in rows],
@@ -178,13 +183,12 @@ class Extractor:
             after.append(states)
             for direction, places, output in zip(self._directions, rows, outputs, strict=True):
                 if lstm_column(depth, direction) in wanted:
-                    found[lstm_column(depth, direction)] = torch.empty_like(output).index_copy_(0, places, output)
+                    yield lstm_column(depth, direction), torch.empty_like(output).index_copy_(0, places, output)
         if self._carried is not None:
             self._carried = [
                 [_updated(old, new, order) for old, new in zip(*pair, strict=True)]
                 for pair in zip(self._carried, after, strict=True)
             ]
-        return found
 
     def _states_before(self, order: Tensor) -> list[list[LstmState]]:
         """States before the first token, for each layer and direction, of sentences in the given order."""
@@ -262,18 +266,6 @@ def check_sentences(sentences: Sequence[Sentence]) -> None:
         for token in sentence:
             if not isinstance(token, str):
                 raise TypeError(f"a token is of type {type(token).__name__}: {str(token)[:40]!r}; {hint}")
-
-
-def _on_host(columns: dict[str, Tensor]) -> dict[str, Tensor]:
-    """The columns in host memory; from an accelerator through page-locked memory, all copies in flight at once."""
-    if all(rows.device.type == "cpu" for rows in columns.values()):
-        return columns
-    copies = {}
-    for name, rows in columns.items():
-        copies[name] = torch.empty(rows.shape, pin_memory=True)
-        copies[name].copy_(rows, non_blocking=True)
-    torch.cuda.synchronize(rows.device)
-    return copies
 
 
 def _without_boundaries(lengths: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -1,17 +1,18 @@
 """The LSTM on an accelerator: all directions in one batched product a step, and the step replayed as one CUDA graph.
 
-At the sizes of ELMo a step is short on an accelerator, and launching its dozen operations one by one takes longer than
-computing them. So a step is recorded once for each of a few numbers of rows, and replayed. On a CPU the same code runs
-unrecorded.
+A step is two products and, between them, one fused kernel. At the sizes of ELMo that is short on an accelerator, and
+launching its operations one by one can take longer than computing them. So a step is recorded once for each of a few
+numbers of rows, and replayed. On a CPU the same code runs unrecorded and unfused.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
 
+from elmo_model.kernels.cell import advance, has_fused
 from elmo_model.kernels.recording import record
+from elmo_model.kernels.tf32 import tf32
 from elmo_model.lstm import LstmState, ProjectedLstm
 
 ROW_BUCKET = 64  # rows are rounded up to a multiple of this, so that few steps need recording
@@ -37,7 +38,8 @@ class BatchedLayer:
         self._dtype, self._device, self._tf32 = dtype, device, tf32
         self._weight = _stacked([layer.weight.T for layer in directions], dtype, device)  # (directions, 2p, 4c)
         bias = [_with_forget_bias(layer) for layer in directions]
-        self._bias = _stacked(bias, dtype, device)[:, None]
+        self._bias = _stacked(bias, torch.float32, device)  # (directions, 4c)
+        self._fused = device.type == "cuda" and has_fused()
         projections = [layer.projection.T for layer in directions if layer.projection is not None]
         self._projection = _stacked(projections, dtype, device) if projections else None  # (directions, c, p)
         self._joined = torch.empty(0)
@@ -52,7 +54,7 @@ class BatchedLayer:
         outputs = torch.empty_like(rows)
         before = LstmState(*(torch.stack(parts) for parts in zip(*states, strict=True)))
         after = LstmState(torch.empty_like(before.cell), torch.empty_like(before.hidden))
-        with _tf32_allowed(self._tf32):
+        with tf32(allowed=self._tf32):
             for first in range(0, batch_sizes[0], BLOCK_SENTENCES):
                 self._run_block(first, rows, batch_sizes, before, outputs, after)
         final = [LstmState(cell, hidden) for cell, hidden in zip(*after, strict=True)]
@@ -115,12 +117,8 @@ class BatchedLayer:
 
     def _compute(self, rows: int) -> None:
         joined, cell = self._joined[:, :rows], self._cell[:, :rows]
-        sums = torch.baddbmm(self._bias, joined, self._weight).float()
-        input_gate, candidate, forget_gate, output_gate = sums.chunk(4, dim=2)
-        cell.mul_(forget_gate.sigmoid_()).add_(input_gate.sigmoid_().mul_(candidate.tanh_()))
-        if self._cell_clip is not None:
-            cell.clamp_(-self._cell_clip, self._cell_clip)
-        opened = torch.tanh(cell).mul_(output_gate.sigmoid_()).to(self._dtype)
+        sums = torch.bmm(joined, self._weight)
+        opened = advance(sums, self._bias, cell, cell_clip=self._cell_clip, fused=self._fused)
         if self._projection is not None:
             opened = torch.bmm(opened, self._projection)
             if self._proj_clip is not None:
@@ -136,13 +134,3 @@ def _with_forget_bias(layer: ProjectedLstm) -> Tensor:
     bias = layer.bias.detach().clone()
     bias[2 * layer.n_cells : 3 * layer.n_cells] += layer.forget_bias
     return bias
-
-
-@contextmanager
-def _tf32_allowed(allowed: bool) -> Iterator[None]:
-    before = torch.backends.cuda.matmul.allow_tf32
-    torch.backends.cuda.matmul.allow_tf32 = allowed
-    try:
-        yield
-    finally:
-        torch.backends.cuda.matmul.allow_tf32 = before

@@ -241,12 +241,17 @@ class Trainer:
     @torch.no_grad()
     def restore(self, tensors: dict[str, Tensor], values: dict[str, Any]) -> None:
         """Goes on from a saved state of a run with the same options and number of processes."""
+        fused = self.optimizer.defaults.get("fused")
         for name, parameter in self.model.named_parameters():
             parameter.copy_(tensors[f"model/{name}"])
             prefix = f"optimizer/{name}/"
             kept = {key.removeprefix(prefix): value for key, value in tensors.items() if key.startswith(prefix)}
             if kept:
-                self.optimizer.state[parameter] = {key: value.clone() for key, value in kept.items()}
+                self.optimizer.state[parameter] = {
+                    # Optimizers that aren't fused count their steps in host memory.
+                    key: value.clone() if key == "step" and not fused else value.to(parameter.device, copy=True)
+                    for key, value in kept.items()
+                }
         for key, state in self._state_names().items():
             state.copy_(self.processes.own_part(tensors[key]))
         for number, generator in enumerate(self._generators):
