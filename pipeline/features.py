@@ -161,10 +161,10 @@ class Features:
             DamageError: The shard is not as it was written.
         """
         column = self._layout.column(name)
-        vectors = self._shard.columns((name,), self._row)[0]
+        vectors = self._shard.column(name, self._row)
         if column.rows == "sentence":
             vectors = vectors[0]
-        return vectors.copy() if dtype is None else vectors.astype(dtype)
+        return vectors if dtype is None else vectors.astype(dtype, copy=False)
 
     def layers(self, *, only: Sequence[int] | None = None, dtype: DTypeLike | None = None) -> NDArray[Any]:
         """The layers as published, (layers, tokens, 2 x width): forward beside backward, the token vector twice.

@@ -96,6 +96,10 @@ class ShardReader(Protocol):
         """The rows of the sentences with exactly this text, or with these tokens where no text was given."""
         ...
 
+    def column(self, name: str, row: int) -> NDArray[Any]:
+        """The vectors of a sentence in one column, (tokens, width), or (1, width) of a sentence column; newly read."""
+        ...
+
     def columns(self, names: tuple[str, ...], row: int) -> list[NDArray[Any]]:
         """The vectors of a sentence in some columns, each (tokens, width), or (1, width) of a sentence column.
 

@@ -175,6 +175,8 @@ class Hdf5Reader:
         self._check(np.dtype(dtype))
         # Indexing a buffer costs a fraction of indexing an array, and with the views it is all that a look-up does.
         self._bounds = self.offsets.data
+        self._readers = {name: self._file.reader(self.layout[f"columns/{name}"]) for name in self._columns}
+        self._by_sentence = {name for name, column in self._columns.items() if column.rows == "sentence"}
         self._views: dict[tuple[str, ...], list[NDArray[Any]]] = {}
         self._row_bytes = max((column.width for column in columns), default=0) * np.dtype(dtype).itemsize
 
@@ -218,10 +220,16 @@ class Hdf5Reader:
         touch((stop - start) * self._row_bytes * len(views))
         return [view[start:stop] for view in views]
 
+    def column(self, name: str, row: int) -> NDArray[Any]:
+        """See `ShardReader.column`."""
+        if name in self._by_sentence:
+            return self._readers[name](row, row + 1)
+        return self._readers[name](self._bounds[row], self._bounds[row + 1])
+
     def block(self, name: str, start: int, stop: int) -> NDArray[Any]:
         """See `ShardReader.block`."""
-        first, last = row_bounds(self._columns[name], self.offsets, start, stop)
-        return self._file.read(self.layout[f"columns/{name}"], first, last)
+        first, last = row_bounds(self._columns[name], self._bounds, start, stop)
+        return self._readers[name](first, last)
 
     def _token_views(self, names: tuple[str, ...]) -> list[NDArray[Any]]:
         """The columns as views of the file; none where that is remote, or one of them has rows for sentences."""

@@ -246,6 +246,10 @@ class ParquetReader:
         )
         return [row for row in candidates if sentence_is(self.sentence(row), text)]
 
+    def column(self, name: str, row: int) -> NDArray[Any]:
+        """See `ShardReader.column`."""
+        return self.block(name, row, row + 1)
+
     def columns(self, names: tuple[str, ...], row: int) -> list[NDArray[Any]]:
         """See `ShardReader.columns`."""
         return [next(self._pieces(name, row, row + 1)) for name in names]
