@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import torch
 
@@ -21,7 +22,7 @@ from elmo_model.options import ElmoOptions
 
 Sentences = list[list[str]]
 
-FULL_SIZE = {
+FULL_SIZE: dict[str, Any] = {
     "lstm": {
         "dim": 4096,
         "projection_dim": 512,
@@ -40,7 +41,14 @@ FULL_SIZE = {
 }
 STEP_FLOPS = 2 * (1024 * 16384 + 4096 * 512)  # of one token in one layer and direction
 LSTM_FLOPS = 4 * STEP_FLOPS
+_CONVOLUTION_FLOPS: int = 2 * 16 * sum(width * count for width, count in FULL_SIZE["char_cnn"]["filters"])  # of a position
+_HIGHWAY_FLOPS = 2 * (2 * 2 * 2048 * 2048 + 2048 * 512)  # with the projection
 CEILING_ROWS = 256
+
+
+def type_flops(token: str) -> int:
+    """The products for the vector of a word type, padding left out: no more than the least that has to be done."""
+    return _HIGHWAY_FLOPS + (min(len(token.encode()), 48) + 2) * _CONVOLUTION_FLOPS
 
 
 def full_size_bilm() -> BiLm:
