@@ -7,17 +7,21 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 
 import click
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-from pipeline.errors import PipelineError
+from pipeline.errors import DamageError, PipelineError
+from pipeline.parallel import for_each
 from pipeline.planning import Plan
 from pipeline.receipts import Receipt, read_receipt
 from pipeline.schema import RECEIPTS, receipt_name
 from pipeline.storage import Folder
 
 POLL_SECONDS = 0.5
+# Each look at an object store takes requests.
+REMOTE_POLL_SECONDS = 10.0
 HEARTBEAT_SECONDS = 30.0
 
 
@@ -47,11 +51,11 @@ class Tally:
     def count(self) -> Done:
         """What stands complete now."""
         present = set(self._folder.list(RECEIPTS))
-        for shard in self._plan.shards:
-            if shard.number not in self._receipts and receipt_name(shard.number) in present:
-                receipt = read_receipt(self._folder, shard.number)
-                if receipt.fingerprint == self._plan.fingerprint:
-                    self._receipts[shard.number] = receipt
+        unread = [shard.number for shard in self._plan.shards if shard.number not in self._receipts]
+        new = [number for number in unread if receipt_name(number) in present]
+        for receipt in for_each(self._folder, self._read, new):
+            if receipt is not None and receipt.fingerprint == self._plan.fingerprint:
+                self._receipts[receipt.shard] = receipt
         receipts = self._receipts.values()
         return Done(
             seconds=_covered([(_end(receipt) - receipt.seconds, _end(receipt)) for receipt in receipts]),
@@ -61,6 +65,12 @@ class Tally:
             bytes=sum(receipt.bytes for receipt in receipts),
             failed=sum(receipt.failed for receipt in receipts),
         )
+
+    def _read(self, shard: int) -> Receipt | None:
+        try:
+            return read_receipt(self._folder, shard)
+        except DamageError:
+            return None  # as for the dump, which computes such a shard again
 
 
 def _end(receipt: Receipt) -> float:
@@ -89,7 +99,8 @@ def readable_bytes(number: float) -> str:
 def shown(folder: Folder, plan: Plan) -> Iterator[None]:
     """Shows progress on standard error while the block runs: a bar on a terminal, else a line now and then."""
     stop = threading.Event()
-    show = _bar if sys.stderr.isatty() else _heartbeat
+    bar = partial(_bar, seconds=POLL_SECONDS if folder.is_local else REMOTE_POLL_SECONDS)
+    show = bar if sys.stderr.isatty() else _heartbeat
     thread = threading.Thread(target=show, args=(Tally(folder, plan), plan, stop), daemon=True)
     thread.start()
     try:
@@ -99,7 +110,7 @@ def shown(folder: Folder, plan: Plan) -> Iterator[None]:
         thread.join()
 
 
-def _bar(tally: Tally, plan: Plan, stop: threading.Event) -> None:
+def _bar(tally: Tally, plan: Plan, stop: threading.Event, *, seconds: float) -> None:
     start, started = tally.count(), time.monotonic()
     columns = (
         TextColumn("{task.description}"),
@@ -112,7 +123,7 @@ def _bar(tally: Tally, plan: Plan, stop: threading.Event) -> None:
         task = bar.add_task(f"{len(plan.shards)} shards", total=plan.tokens, rate="")
         now, last = start, False
         while not last:
-            last = stop.wait(POLL_SECONDS)
+            last = stop.wait(seconds)
             now = _latest(tally, otherwise=now)
             rate = (now.tokens - start.tokens) / (time.monotonic() - started)
             bar.update(task, completed=now.tokens, rate=f"{rate:,.0f} tokens/s")

@@ -59,21 +59,27 @@ def _header(sentences: int) -> bytes:
 class Index:
     """Look-up in the index of a store; memory-mapped where the file is on this machine.
 
+    Args:
+        folder: Of the store, or of a copy.
+        sentences: Of the store.
+        name: Of the file.
+
     Raises:
         DamageError: The file is no such index, or holds another number of sentences.
         StorageError: It cannot be read.
     """
 
-    def __init__(self, folder: Folder, *, sentences: int):
-        name = f"{folder.url}/{INDEX}"
-        if not folder.exists(INDEX):
-            raise DamageError(f"{name} is missing")
-        size = folder.size(INDEX)
-        with folder.open(INDEX) as file:
+    def __init__(self, folder: Folder, *, sentences: int, name: str = INDEX):
+        if not folder.exists(name):
+            raise DamageError(f"{folder.url}/{name} is missing")
+        size = folder.size(name)
+        with folder.open(name) as file:
             header = file.read(_HEADER_BYTES)
             if header != _header(sentences) or size != _HEADER_BYTES + sentences * INDEX_DTYPE.itemsize:
-                raise DamageError(f"{name} is damaged: it is not an index of {sentences} sentences in {size} bytes")
-            path = folder.local_path(INDEX)
+                raise DamageError(
+                    f"{folder.url}/{name} is damaged: it is not an index of {sentences} sentences in {size} bytes"
+                )
+            path = folder.local_path(name)
             self.rows: NDArray[Any]
             if path is not None and sentences:
                 self.rows = np.memmap(path, INDEX_DTYPE, "r", offset=_HEADER_BYTES, shape=(sentences,))

@@ -44,6 +44,10 @@ class LocalFiles:
         """A file opened for reading."""
         return self.path(name).open("rb")
 
+    def fetch(self, name: str, path: Path) -> None:
+        """Copies a file to another local path."""
+        shutil.copyfile(self.path(name), path)
+
     def entries(self, sub_folder: str) -> list[tuple[str, bool]]:
         """The names directly in a sub-folder, "" being the folder itself, each with whether it is a file."""
         return [(entry.name, entry.is_file()) for entry in os.scandir(self.path(sub_folder))]

@@ -18,13 +18,21 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.errors import DamageError, FailedSentenceError, StorageError, StoreError, UnknownSentenceError
+from pipeline.errors import (
+    ConfigError,
+    DamageError,
+    FailedSentenceError,
+    StorageError,
+    StoreError,
+    UnknownSentenceError,
+)
 from pipeline.features import Features, Layout
 from pipeline.index import Index
+from pipeline.local_copies import copy_of
 from pipeline.manifest import Manifest
 from pipeline.schema import INDEX, STATUS_FAILED
 from pipeline.shards import ShardReader, open_shard
-from pipeline.storage import Folder
+from pipeline.storage import Folder, StoredFile
 
 # Open files a store keeps; those of a Parquet shard hold a decoded row group as well.
 _OPEN_SHARDS = {"hdf5": 256, "parquet": 16}
@@ -48,31 +56,44 @@ class FeatureStore:
     _shards: OrderedDict[int, ShardReader]
     _layouts: dict[int, Any]
 
-    def __init__(self, folder: Folder, manifest: Manifest, *, preload: bool):
+    def __init__(self, folder: Folder, manifest: Manifest, *, preload: bool, cache: Folder | None = None):
         self.manifest = manifest
         self.columns = {column.name: column for column in manifest.columns}
         self.layout = Layout(manifest, folder.url)
         self._folder = folder
         self._preload = preload
+        self._cache = cache
         self._starts = [0, *accumulate(shard.sentences for shard in manifest.shards)]
         self._good_starts = [0, *accumulate(shard.sentences - shard.failed for shard in manifest.shards)]
         self._reset()
 
     @classmethod
-    def open(cls, url: str | os.PathLike[str], *, preload: bool = False) -> Self:
+    def open(
+        cls,
+        url: str | os.PathLike[str],
+        *,
+        preload: bool = False,
+        cache: str | os.PathLike[str] | None = None,
+    ) -> Self:
         """The store at a path or URL.
 
         Args:
             url: The folder with the manifest.
             preload: Reads every shard into memory now, each once. Without it, what is read is not kept.
+            cache: A local folder that keeps a copy of every shard of which anything is read, for all processes and for
+                the next time. It grows to the size of the store. Without it, of a remote store only the bytes that
+                are asked for are fetched, each time.
 
         Raises:
+            ConfigError: The cache is not on this machine.
             StoreError: There is no store, it is unfinished, or of a newer format.
             DamageError: The manifest, or with `preload` a shard, is not as it was written.
             StorageError: A file cannot be read.
         """
-        folder = Folder(url)
-        store = cls(folder, Manifest.read(folder), preload=preload)
+        folder, copies = Folder(url), None if cache is None else Folder(cache)
+        if copies is not None and not copies.is_local:
+            raise ConfigError(f"the cache {copies.url} is not a folder of this machine")
+        store = cls(folder, Manifest.read(folder), preload=preload, cache=copies)
         if preload:
             for number in range(len(store.manifest.shards)):
                 store._shard(number)
@@ -191,7 +212,8 @@ class FeatureStore:
     def _index(self) -> Index:
         self._reset_after_fork()
         if self._opened_index is None:
-            self._opened_index = Index(self._folder, sentences=len(self))
+            file = self._file(INDEX, self.manifest.index_sha256)
+            self._opened_index = Index(file.folder, sentences=len(self), name=file.name)
         return self._opened_index
 
     def _shard(self, number: int) -> ShardReader:
@@ -206,11 +228,15 @@ class FeatureStore:
                 self._shards.move_to_end(number)
             return shard
 
+    def _file(self, name: str, sha256: str) -> StoredFile:
+        file = StoredFile(self._folder, name)
+        return file if self._cache is None else copy_of(file, sha256=sha256, cache=self._cache)
+
     def _open(self, number: int) -> ShardReader:
         entry = self.manifest.shards[number]
         name = f"{self._folder.url}/{entry.file}"
         try:
-            file = self._folder.open(entry.file)
+            file = self._file(entry.file, entry.sha256).open()
         except StorageError:
             if self._folder.exists(entry.file):
                 raise
@@ -253,13 +279,13 @@ class FeatureStore:
                 self._shards = shards
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _reopen, (type(self), self._folder.url, self._preload, self.manifest.fingerprint)
+        return _reopen, (type(self), self._folder.url, self._preload, self._cache, self.manifest.fingerprint)
 
 
-def _reopen(kind: type[FeatureStore], url: str, preload: bool, fingerprint: str) -> FeatureStore:
+def _reopen(kind: type[FeatureStore], url: str, preload: bool, cache: Folder | None, fingerprint: str) -> FeatureStore:
     """The store of another process, with whose manifest it could be large to pickle; shards are read when asked for."""
     folder = Folder(url)
     manifest = Manifest.read(folder)
     if manifest.fingerprint != fingerprint:
         raise StoreError(f"{url} has become another store since it was opened; open it again")
-    return kind(folder, manifest, preload=preload)
+    return kind(folder, manifest, preload=preload, cache=cache)

@@ -16,6 +16,10 @@ from pipeline.faults import explained
 _READ_AHEAD = 1 << 15
 _SMALL_READS = 1 << 12
 
+# The clients of this process, by identity. In a forked process they must not be collected: closing the copies of their
+# connections would stop this one, with which it shares the selector, from hearing anything on them.
+_clients: dict[int, Any] = {}
+
 
 class RemoteFiles:
     """The objects below a URL, by relative names; written under their final names at once, as no store can rename.
@@ -108,9 +112,11 @@ class RemoteFiles:
         """The file system, one for each process since its connections do not survive a fork, and the path in it."""
         try:
             # What was listed once says nothing about what other workers have written since.
-            return cast(tuple[Any, str], fsspec.core.url_to_fs(self._url, use_listings_cache=False))
+            client, path = fsspec.core.url_to_fs(self._url, use_listings_cache=False)
         except (ImportError, ValueError) as error:
             raise ConfigError(f"cannot use {self._url}: {error}") from None
+        _clients[id(client)] = client
+        return client, cast(str, path)
 
     @property
     def _fs(self) -> Any:

@@ -140,13 +140,13 @@ class Folder:
             self._files.publish(path, _safe(name))
 
     def fetch(self, name: str, path: Path) -> None:
-        """Copies a remote file to a local path.
+        """Copies a file to a local path.
 
         Raises:
             StorageError: It cannot be read.
         """
         with self.explained("read", name):
-            self._remote.fetch(_safe(name), path)
+            self._files.fetch(_safe(name), path)
 
     def version(self, name: str) -> str:
         """What changes whenever a remote file is replaced.

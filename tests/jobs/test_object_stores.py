@@ -2,7 +2,6 @@
 
 import pickle
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -16,32 +15,13 @@ from pipeline.schema import ShardFormat
 from pipeline.storage import Folder
 from support.cli import elmo
 from support.dumping import fake_dump, lasting_files, start_fake_dump, wait_for_receipts, write_corpus
-from support.object_stores import BUCKET, STORES, Proxy
+from support.object_stores import Proxy
 from support.paths import GOLDEN
 from support.stores import bilm_columns, make_sentences, write_finished_shards, write_store
 
 
-@pytest.fixture(scope="module", params=STORES)
-def running(request: pytest.FixtureRequest) -> Iterator[tuple[str, Proxy, dict[str, str]]]:
-    with STORES[request.param]() as (proxy, environment):
-        yield request.param, proxy, environment
-
-
-@pytest.fixture
-def store(
-    running: tuple[str, Proxy, dict[str, str]], monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
-) -> Iterator[tuple[str, Proxy]]:
-    """The URL of a folder of this test's own, and the proxy before it."""
-    scheme, proxy, environment = running
-    for name, value in environment.items():
-        monkeypatch.setenv(name, value)
-    proxy.requests.clear()
-    proxy.failing.clear()
-    yield f"{scheme}://{BUCKET}/{request.node.name.partition('[')[0]}", proxy
-
-
-def test_a_folder_keeps_its_promises(store: tuple[str, Proxy]) -> None:
-    folder = Folder(store[0])
+def test_a_folder_keeps_its_promises(object_store: tuple[str, Proxy]) -> None:
+    folder = Folder(object_store[0])
     assert folder.list("a") == [] and folder.top_level() == () and not folder.exists("a/b")
     assert folder.create_bytes("a/b", b"1")
     assert not folder.create_bytes("a/b", b"2")
@@ -78,9 +58,9 @@ def upload(corpus: Path, url: str) -> None:
 
 
 def test_corpus_and_store_on_an_object_store_give_the_same_bytes_as_on_a_disk(
-    store: tuple[str, Proxy], tmp_path: Path
+    object_store: tuple[str, Proxy], tmp_path: Path
 ) -> None:
-    url, proxy = store
+    url, proxy = object_store
     corpus = write_corpus(tmp_path / "corpus", sentences=24)
     expected = expected_contents(corpus, tmp_path / "out")
     upload(corpus, f"{url}/corpus")
@@ -99,17 +79,17 @@ def test_corpus_and_store_on_an_object_store_give_the_same_bytes_as_on_a_disk(
 
 @pytest.mark.parametrize("given", ["corpus/none.txt", "corpus/*.tsv", "nothing"])
 def test_input_that_is_not_there_is_refused_and_leaves_nothing(
-    store: tuple[str, Proxy], tmp_path: Path, given: str
+    object_store: tuple[str, Proxy], tmp_path: Path, given: str
 ) -> None:
-    url, _ = store
+    url, _ = object_store
     upload(write_corpus(tmp_path / "corpus", sentences=24), f"{url}/corpus")
     with pytest.raises(CorpusError, match="no such file"):
         fake_dump([f"{url}/{given}"], f"{url}/out")
     assert Folder(f"{url}/out").top_level() == ()
 
 
-def test_passing_errors_of_the_store_are_retried(store: tuple[str, Proxy], tmp_path: Path) -> None:
-    url, proxy = store
+def test_passing_errors_of_the_store_are_retried(object_store: tuple[str, Proxy], tmp_path: Path) -> None:
+    url, proxy = object_store
     corpus = write_corpus(tmp_path / "corpus", sentences=24)
     expected = expected_contents(corpus, tmp_path / "out")
     upload(corpus, f"{url}/corpus")
@@ -135,9 +115,9 @@ def test_passing_errors_of_the_store_are_retried(store: tuple[str, Proxy], tmp_p
     ],
 )
 def test_a_store_that_fails_for_good_ends_the_job_which_can_be_resumed(
-    store: tuple[str, Proxy], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: str, named: str
+    object_store: tuple[str, Proxy], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: str, named: str
 ) -> None:
-    url, proxy = store
+    url, proxy = object_store
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "2")
     monkeypatch.setattr("gcsfs.retry.asyncio.sleep", _at_once)
     corpus = write_corpus(tmp_path / "corpus", sentences=24)
@@ -157,8 +137,8 @@ async def _at_once(seconds: float) -> None:
     pass
 
 
-def test_a_killed_job_keeps_its_claim_until_it_is_taken_over(store: tuple[str, Proxy], tmp_path: Path) -> None:
-    url, _ = store
+def test_a_killed_job_keeps_its_claim_until_it_is_taken_over(object_store: tuple[str, Proxy], tmp_path: Path) -> None:
+    url, _ = object_store
     corpus = write_corpus(tmp_path / "corpus", sentences=24)
     expected = expected_contents(corpus, tmp_path / "out")
     job = start_fake_dump(corpus, f"{url}/out", seconds=0.2)
@@ -174,9 +154,9 @@ def test_a_killed_job_keeps_its_claim_until_it_is_taken_over(store: tuple[str, P
 
 
 def test_a_job_taken_over_while_it_lives_does_the_same_work_twice_and_no_harm(
-    store: tuple[str, Proxy], tmp_path: Path
+    object_store: tuple[str, Proxy], tmp_path: Path
 ) -> None:
-    url, _ = store
+    url, _ = object_store
     corpus = write_corpus(tmp_path / "corpus", sentences=24)
     expected = expected_contents(corpus, tmp_path / "out")
     job = start_fake_dump(corpus, f"{url}/out", seconds=0.2)
@@ -190,9 +170,9 @@ def test_a_job_taken_over_while_it_lives_does_the_same_work_twice_and_no_harm(
 
 
 def test_of_jobs_that_start_at_once_one_runs_and_the_others_are_refused(
-    store: tuple[str, Proxy], tmp_path: Path
+    object_store: tuple[str, Proxy], tmp_path: Path
 ) -> None:
-    url, _ = store
+    url, _ = object_store
     folder = Folder(f"{url}/out")
     barrier = threading.Barrier(4)
     held = threading.Barrier(4)
@@ -219,9 +199,9 @@ def test_of_jobs_that_start_at_once_one_runs_and_the_others_are_refused(
 
 @pytest.mark.parametrize("shard_format", ["hdf5", "parquet"])
 def test_a_reader_fetches_only_what_it_needs(
-    store: tuple[str, Proxy], tmp_path: Path, shard_format: ShardFormat
+    object_store: tuple[str, Proxy], tmp_path: Path, shard_format: ShardFormat
 ) -> None:
-    url, proxy = store
+    url, proxy = object_store
     url = f"{url}/{shard_format}"
     columns = bilm_columns(2, width=256)
     sentences = [make_sentences([40] * 30, source=f"{n}.txt") for n in range(2)]
@@ -239,8 +219,8 @@ def test_a_reader_fetches_only_what_it_needs(
     assert len(proxy.requests) < 60
 
 
-def test_a_commit_asks_for_little_of_each_shard(store: tuple[str, Proxy]) -> None:
-    url, proxy = store
+def test_a_commit_asks_for_little_of_each_shard(object_store: tuple[str, Proxy]) -> None:
+    url, proxy = object_store
     folder, columns = Folder(url), bilm_columns(2, width=64)
     sentences = [make_sentences([10] * 40, source=f"{n}.txt") for n in range(10)]
     plan = write_finished_shards(folder, sentences, columns=columns)
@@ -251,10 +231,28 @@ def test_a_commit_asks_for_little_of_each_shard(store: tuple[str, Proxy]) -> Non
     assert [features.id for features in FeatureStore.open(url)] == [s.id for shard in sentences for s in shard]
 
 
-def test_credentials_stand_nowhere(
-    store: tuple[str, Proxy], tmp_path: Path, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+def test_the_status_of_a_remote_job_asks_once_for_each_receipt_and_for_many_at_once(
+    object_store: tuple[str, Proxy], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    url, _ = store
+    url, proxy = object_store
+    folder, columns = Folder(url), bilm_columns(1, width=2)
+    shards = [make_sentences([3], source=f"{n}.txt") for n in range(40)]
+    write_finished_shards(folder, shards, columns=columns)
+    folder.remove("receipts/00007.json")
+    folder.write_bytes("receipts/00008.json", b"{}")
+    proxy.reset()
+    proxy.seconds = 0.05
+    done = elmo(capsys, "status", url)
+    assert done.code == 0 and f"{url}: not complete, 38/40 shards, 114/120 tokens" in done.out
+    # Clients ask for the size of an object before its content.
+    assert len(proxy.requests) < 2 * 39 + 20
+    assert 5 < proxy.most_inside <= 32
+
+
+def test_credentials_stand_nowhere(
+    object_store: tuple[str, Proxy], tmp_path: Path, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    url, _ = object_store
     caplog.set_level("DEBUG", logger="pipeline")
     caplog.set_level("DEBUG", logger="jobs")
     fake_dump(write_corpus(tmp_path / "corpus", sentences=24), f"{url}/out")
@@ -266,9 +264,9 @@ def test_credentials_stand_nowhere(
 
 
 def test_a_model_on_an_object_store_is_fetched_once_and_again_when_it_has_changed(
-    store: tuple[str, Proxy], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    object_store: tuple[str, Proxy], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    url, proxy = store
+    url, proxy = object_store
     monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
     corpus = write_corpus(tmp_path / "corpus", sentences=8)
     model = GOLDEN / "seeded" / "base"

@@ -6,7 +6,10 @@ is put only if there is none of its name.
 
 import json
 import re
+import subprocess
+import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -14,6 +17,8 @@ from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, quote, urlsplit
+
+import fsspec
 
 BUCKET = "bucket"
 
@@ -33,17 +38,42 @@ class Proxy:
         requests: All so far.
         failing: Patterns of `METHOD /path` and the start of the body, which names the object in uploads to Google, each
             with how many more such requests are answered with 503.
+        seconds: What each answer is kept back.
+        inside: Requests that are being answered.
+        most_inside: The most that ever were at once.
     """
 
     target: int
     port: int = 0
     requests: list[Request] = field(default_factory=list)
     failing: dict[str, int] = field(default_factory=dict)
+    seconds: float = 0.0
+    inside: int = 0
+    most_inside: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
+
+    def reset(self) -> None:
+        """Forgets what passed, and answers everything at once."""
+        self.requests.clear()
+        self.failing.clear()
+        self.seconds, self.most_inside = 0.0, 0
+
+    @contextmanager
+    def counted(self) -> Iterator[None]:
+        """Counts a request as being answered while the block runs."""
+        with self.lock:
+            self.inside += 1
+            self.most_inside = max(self.most_inside, self.inside)
+        try:
+            time.sleep(self.seconds)
+            yield
+        finally:
+            with self.lock:
+                self.inside -= 1
 
     def fails(self, method: str, path: str, body: bytes) -> bool:
         with self.lock:
@@ -102,7 +132,8 @@ def proxy_to(port: int) -> Iterator[Proxy]:
                 self.end_headers()
             body = self._body()
             headers = {key: value for key, value in self.headers.items() if key.lower() not in _HOP_BY_HOP}
-            status, answered, data = proxy.answer(self.command, self.path, headers, body)
+            with proxy.counted():
+                status, answered, data = proxy.answer(self.command, self.path, headers, body)
             proxy.requests.append(Request(self.command, self.path, len(data)))
             self.send_response_only(status)
             for key, value in answered.items():
@@ -181,3 +212,37 @@ def gcs_store() -> Iterator[tuple[Proxy, dict[str, str]]]:
 
 
 STORES = {"s3": s3_store, "gs": gcs_store}
+
+
+@contextmanager
+def own_clients(kind: str) -> Iterator[None]:
+    """Clients made in the block end with it, and none from before is used, since each knows the port of its store."""
+    clients = fsspec.get_filesystem_class(kind)
+    clients.clear_instance_cache()
+    try:
+        yield
+    finally:
+        clients.clear_instance_cache()
+
+
+@contextmanager
+def store_process(kind: str) -> Iterator[tuple[subprocess.Popen[str], dict[str, str]]]:
+    """A store in a process of its own, so that forked processes of a test inherit none of its connections."""
+    command = [sys.executable, "-m", "support.object_stores", kind]
+    with (
+        own_clients(kind),
+        subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        ) as process,
+    ):
+        assert process.stdout is not None
+        try:
+            yield process, json.loads(process.stdout.readline())
+        finally:
+            process.kill()
+
+
+if __name__ == "__main__":
+    with STORES[sys.argv[1]]() as (_, environment):
+        print(json.dumps(environment), flush=True)
+        sys.stdin.read()
