@@ -15,6 +15,8 @@ from jobs.runners import RunnerConfig
 from pipeline.config import Device, DumpConfig, EncodeConfig, StoreConfig
 from pipeline.derivations import select_columns
 from pipeline.errors import ConfigError, OutputInUseError
+from pipeline.planning import Plan
+from pipeline.reader import FeatureStore
 from pipeline.storage import Folder
 from pipeline.transforms import DumpJob, encode_and_commit
 from support.cli import elmo
@@ -93,6 +95,31 @@ def test_a_job_is_submitted_and_holds_the_output_from_then_on(service: FakeDataf
         submit(corpus, out, options_of(*service.flags, IMAGE))
     assert submit(corpus, out, options_of(*service.flags, IMAGE, take_over=True)) == JOB_ID
     assert Folder(out).list("locks") == ["locks/00002.json"]
+
+
+def test_the_job_itself_completes_the_store_and_gives_the_output_back(
+    service: FakeDataflow, out: str, tmp_path: Path
+) -> None:
+    corpus = write_corpus(tmp_path / "corpus", sentences=24)
+    submit(corpus, out, options_of(*service.flags, IMAGE))
+    assert Folder(out).list("locks")
+    encoder, shards = FakeEncoderFactory(), Plan.read(Folder(out)).shards
+    # What Dataflow's workers would be told, done here.
+    job = DumpJob(
+        output=out,
+        encoder=encoder,
+        selection=select_columns(encoder.describe().columns, "all"),
+        encode=EncodeConfig(),
+        store=StoreConfig(shard_tokens=20),
+        max_failures=0,
+        releases_claim=True,
+    )
+    pipeline = runners.beam_pipeline(RunnerConfig(), shards=len(shards))
+    encode_and_commit(pipeline, job, [shard.number for shard in shards])
+    runners.run(pipeline, RunnerConfig())
+    assert len(FeatureStore.open(out)) == 24
+    assert Folder(out).list("locks") == []
+    assert submit(corpus, out, options_of(*service.flags, IMAGE)) is None
 
 
 @pytest.mark.parametrize("mode", ["one-model", "mps", "right-fitting"])

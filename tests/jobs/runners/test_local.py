@@ -10,8 +10,10 @@ import pytest
 from jobs.runners import RunnerConfig
 from pipeline.errors import ConfigError, WorkerLostError
 from pipeline.schema import MANIFEST
+from support.cli import elmo
 from support.dumping import fake_dump, lasting_files, start_fake_dump, wait_for_receipts
 from support.fakes import FakeEncoderFactory
+from support.paths import GOLDEN
 
 MODES = ("in_memory", "multi_threading", "multi_processing")
 
@@ -100,3 +102,15 @@ def test_settings_that_cannot_work_are_refused_before_anything_is_touched(
     with pytest.raises(ConfigError, match=problem):
         fake_dump(corpus, tmp_path / "out", runner=RunnerConfig(**runner))  # type: ignore[arg-type]
     assert not (tmp_path / "out").exists()
+
+
+def test_options_of_beam_follow_after_two_dashes(
+    corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments: list[str | Path] = ["dump", corpus, tmp_path / "out", "--model", GOLDEN / "seeded" / "base"]
+    done = elmo(capsys, *arguments, "--", "--direct_running_mode=sideways")
+    assert done.code == 2 and "direct_running_mode" in done.err and not (tmp_path / "out").exists()
+    done = elmo(capsys, *arguments, "--", "--direct_running_mode=multi_threading", "--direct_num_workers=2")
+    assert done.code == 0, done.err
+    done = elmo(capsys, *arguments, "--runner", "dask")
+    assert done.code == 2 and "-- --dask_client_address=..." in done.err
