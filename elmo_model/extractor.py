@@ -101,6 +101,7 @@ class Extractor:
         )
         self.kernel = kernels.choice
         self._layers = kernels.layers
+        self._conductor = kernels.conductor
         self._use_skip_connections = bilm.lstm.use_skip_connections
         self._encoder = bilm.token_encoder
         self.token_vectors = TokenVectors(self._encoder, kernels.tokens, capacity=cached_types, device=self.device)
@@ -117,6 +118,11 @@ class Extractor:
             TypeError: If a sentence is a string, or a token isn't one.
         """
         check_sentences(sentences)
+        if self._conductor is None:
+            return self._encode(sentences)
+        return self._conductor.map(self._encode, [sentences])[0]
+
+    def _encode(self, sentences: Sequence[Sentence]) -> Features:
         begin, end = self._encoder.begin_sentence, self._encoder.end_sentence
         if self._carried is not None:
             read: Sequence[Sentence] = [[begin, *sentence, end] for sentence in sentences]

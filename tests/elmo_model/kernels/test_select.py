@@ -1,10 +1,13 @@
 import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
 
+from elmo_model import extractor as extractor_module
 from elmo_model.errors import DeviceError
 from elmo_model.extractor import Extractor
 from elmo_model.kernels import int8_linear, packed_linear, select
+from elmo_model.packing import Packing, pack
 from elmo_model.weights import read_bilm
 from support.bilms import SEEDED, SENTENCES, TOLERANCE, random_bilm, stacked, tiny_options
 
@@ -101,3 +104,22 @@ def test_a_consumed_model_keeps_no_second_copy_of_its_weights() -> None:
     assert sum(parameter.numel() for part in packed for parameter in part.parameters()) == 0
     for name, values in extractor.encode(SENTENCES[:4]).columns.items():
         np.testing.assert_array_equal(values, expected[name])
+
+
+def test_between_fast_kernels_torch_starts_no_threads_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[int] = []
+
+    def noting_threads(lengths: NDArray[np.int64]) -> Packing:
+        seen.append(torch.get_num_threads())
+        return pack(lengths)
+
+    monkeypatch.setattr(extractor_module, "pack", noting_threads)
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        Extractor(random_bilm(), threads=2).encode(SENTENCES[:2])
+        Extractor(random_bilm(), kernel="plain").encode(SENTENCES[:2])
+        assert seen == [1, 2]
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
