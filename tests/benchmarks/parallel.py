@@ -1,6 +1,6 @@
 """Ways to use the cores of one machine for the full-size model: threads inside operations, whole tasks, or processes.
 
-    python tests/benchmarks/parallel.py [--tokens 4000] [--cores 2] [--text FILE.tsv]
+    python tests/benchmarks/parallel.py [--tokens 20000] [--cores 2] [--text FILE.tsv]
 
 "operations" lets torch split each operation over the cores, "tasks" is what the fast kernel does (a thread for each
 direction and block of sentences), "processes" gives each core a model and a share of the batches of its own.
@@ -62,7 +62,7 @@ def in_processes(batches: list[speed.Sentences], cores: int) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tokens", type=int, default=4000)
+    parser.add_argument("--tokens", type=int, default=20_000)
     parser.add_argument("--cores", type=int, default=2)
     parser.add_argument("--text", type=Path, default=EWT)
     arguments = parser.parse_args()

@@ -1,9 +1,11 @@
 """What the layers of a model know of parts of speech: a linear probe on each, beside untrained layers and word vectors.
 
     python tests/benchmarks/pos_probe.py mini-en DATA --vectors GLOVE
+    python tests/benchmarks/pos_probe.py mini-en DATA --precision float32 --precision bfloat16 --precision int8
 
 DATA holds train.tsv, dev.tsv and test.tsv, a token and its tag a line; GLOVE holds words.txt and vectors.npy.
-The untrained model has the same shape and the initial values of the original training program.
+The untrained model has the same shape and the initial values of the original training program. The second form
+compares precisions of the computation instead, on the trained layers alone.
 """
 
 import argparse
@@ -17,6 +19,7 @@ from numpy.typing import NDArray
 from elmo_model.bilm import BiLm, build_bilm
 from elmo_model.columns import model_columns
 from elmo_model.extractor import Extractor
+from elmo_model.kernels.select import Precision
 from elmo_model.shipped import model_folder
 from elmo_model.weights import read_bilm
 from jobs.tasks.formats import Example, TaggedSentence, read_tagged
@@ -40,10 +43,12 @@ class Columns:
         return [np.concatenate([self._encoded[s.id][name] for name in self._names], axis=1) for s in sentences]
 
 
-def encode(bilm: BiLm, sentences: Sequence[TaggedSentence]) -> dict[str, dict[str, NDArray[np.float32]]]:
+def encode(
+    bilm: BiLm, sentences: Sequence[TaggedSentence], precision: Precision
+) -> dict[str, dict[str, NDArray[np.float32]]]:
     """The columns of each sentence, by its id."""
     names = [column.name for column in model_columns(bilm.options)]
-    extractor = Extractor(bilm, columns=names)
+    extractor = Extractor(bilm, columns=names, precision=precision)
     encoded = {}
     ordered = sorted(sentences, key=lambda sentence: len(sentence.tokens))
     for batch in _batches(ordered):
@@ -79,6 +84,7 @@ def main() -> None:
     parser.add_argument("model", help="folder, or name of a shipped model")
     parser.add_argument("data", type=Path, help="folder with train.tsv, dev.tsv and test.tsv")
     parser.add_argument("--vectors", type=Path, help="folder of static vectors: words.txt, vectors.npy")
+    parser.add_argument("--precision", action="append", choices=["float32", "bfloat16", "int8"])
     parser.add_argument("--epochs", type=int, default=ProbeConfig.epochs)
     arguments = parser.parse_args()
 
@@ -90,10 +96,16 @@ def main() -> None:
         print(f"{name:28} dev {100 * result.dev:5.1f}  test {100 * result.test:5.1f}", flush=True)
 
     trained = read_bilm(model_folder(arguments.model))
-    untrained = build_bilm(trained.options)
-    untrained.reset_parameters(torch.Generator().manual_seed(0))
-    for title, bilm in (("trained", trained), ("untrained", untrained.eval().requires_grad_(False))):
-        encoded = encode(bilm, [sentence for split in splits.values() for sentence in split])
+    runs: list[tuple[str, BiLm, Precision]]
+    if arguments.precision:
+        runs = [(precision, trained, precision) for precision in arguments.precision]
+    else:
+        untrained = build_bilm(trained.options)
+        untrained.reset_parameters(torch.Generator().manual_seed(0))
+        untrained.eval().requires_grad_(False)
+        runs = [("trained", trained, "float32"), ("untrained", untrained, "float32")]
+    for title, bilm, precision in runs:
+        encoded = encode(bilm, [sentence for split in splits.values() for sentence in split], precision)
         for name, columns in representations(bilm).items():
             report(f"{title}, {name}", Columns(encoded, columns))
     if arguments.vectors is not None:
