@@ -21,6 +21,7 @@ import torch
 
 from elmo_model.extractor import Extractor
 from elmo_model.kernels.select import Precision
+from pipeline.config import EncodeConfig
 from support import speed
 
 EWT = Path(__file__).resolve().parents[3] / "shared/data/pos-ud-english-ewt/dev.tsv"
@@ -85,7 +86,7 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=20_000)
     parser.add_argument("--text", type=Path, default=EWT)
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
-    parser.add_argument("--budget", type=int, default=16_384)
+    parser.add_argument("--budget", type=int, default=EncodeConfig.batch_tokens)
     parser.add_argument("--precision", choices=PRECISIONS, action="append")
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)

@@ -19,10 +19,11 @@ import torch
 
 from elmo_model.extractor import Extractor
 from elmo_model.kernels.workers import Workers
+from pipeline.config import EncodeConfig
 from support import speed
 
 EWT = Path(__file__).resolve().parents[3] / "shared/data/pos-ud-english-ewt/dev.tsv"
-BUDGET = 8192
+BUDGET = EncodeConfig.batch_tokens
 
 
 class InOperations(Workers):
