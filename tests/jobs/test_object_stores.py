@@ -1,6 +1,7 @@
 """The same job on object stores: corpora, models and stores behind s3:// and gs:// URLs, and what goes wrong there."""
 
 import pickle
+import signal
 import threading
 from pathlib import Path
 
@@ -150,6 +151,23 @@ def test_a_killed_job_keeps_its_claim_until_it_is_taken_over(object_store: tuple
     with pytest.raises(OutputInUseError, match=rf"in use by process {job.pid}"):
         fake_dump(corpus, f"{url}/out")
     fake_dump(corpus, f"{url}/out", take_over=True)
+    assert contents(f"{url}/out") == expected
+
+
+def test_a_job_that_was_told_to_stop_gives_its_claim_back_and_the_same_command_goes_on(
+    object_store: tuple[str, Proxy], tmp_path: Path
+) -> None:
+    url, _ = object_store
+    corpus = write_corpus(tmp_path / "corpus", sentences=24)
+    expected = expected_contents(corpus, tmp_path / "out")
+    job = start_fake_dump(corpus, f"{url}/out", seconds=0.2)
+    wait_for_receipts(f"{url}/out")
+    job.send_signal(signal.SIGTERM)
+    _, errors = job.communicate(timeout=60)
+    assert job.returncode == 128 + signal.SIGTERM
+    assert errors.splitlines()[-1].endswith(f"run the same command again to go on with {url}/out")
+    assert Folder(f"{url}/out").list("locks") == []
+    fake_dump(corpus, f"{url}/out")
     assert contents(f"{url}/out") == expected
 
 

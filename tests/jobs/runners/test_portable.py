@@ -7,6 +7,7 @@ import pytest
 
 from jobs.runners import RunnerConfig
 from pipeline.errors import PipelineError
+from pipeline.schema import MANIFEST
 from support.clusters import job_service, worker_pool
 from support.dumping import fake_dump, lasting_files
 from support.fakes import FakeEncoderFactory
@@ -42,3 +43,22 @@ def test_an_error_of_a_worker_arrives_as_what_it_was(corpus: Path, tmp_path: Pat
         runner = RunnerConfig(runner="portable", options=(f"--job_endpoint={address}", *SUBPROCESS))
         with pytest.raises(PipelineError, match=r"at sentence '\w.txt:\d+': the device is gone"):
             fake_dump(corpus, tmp_path / "out", runner=runner)
+
+
+def test_a_killed_worker_of_a_job_service_ends_the_job_and_the_rerun_finishes_it(corpus: Path, tmp_path: Path) -> None:
+    (corpus / "c.txt").write_text("KILL the worker\n")
+    marker = str(tmp_path / "killed")
+    fake_dump(corpus, tmp_path / "expected", encoder=FakeEncoderFactory(kill_marker=_happened(tmp_path / "before")))
+    with job_service(tmp_path) as address:
+        runner = RunnerConfig(runner="portable", options=(f"--job_endpoint={address}", *SUBPROCESS))
+        with pytest.raises((PipelineError, RuntimeError)):
+            fake_dump(corpus, tmp_path / "out", runner=runner, encoder=FakeEncoderFactory(kill_marker=marker))
+        assert not (tmp_path / "out" / MANIFEST).exists()
+        fake_dump(corpus, tmp_path / "out", runner=runner, encoder=FakeEncoderFactory(kill_marker=marker))
+    assert lasting_files(tmp_path / "out") == lasting_files(tmp_path / "expected")
+
+
+def _happened(marker: Path) -> str:
+    """A marker that says that the kill is over."""
+    Path(f"{marker}-KILL").touch()
+    return str(marker)
