@@ -77,6 +77,9 @@ class CharacterTokenEncoder(TokenEncoder):
 
     def remarks(self, token: str) -> dict[str, int]:
         """Counts of `truncated_tokens`, `dropped_surrogates` and `boundary_like_tokens`; zero counts are left out."""
+        limit = self.options.max_characters_per_token - 2
+        if token.isascii() and len(token) <= limit and not characters.is_boundary_like(token):
+            return {}  # nearly all are so, and this is done for every type of every batch
         counts = {
             "truncated_tokens": int(
                 characters.is_truncated(token, max_characters=self.options.max_characters_per_token)

@@ -52,6 +52,7 @@ def run_pretraining(options: PretrainOptions, *, stop: Callable[[], bool]) -> bo
     shape, training = read_config(options)
     model, vocabulary = starting_model(options, shape, prose, say)
     model.dropout = training.dropout
+    model.carry_state = training.carry_state
     model.product_dtype = torch.bfloat16 if options.precision == "bfloat16" else torch.float32
     model.to(options.device)
     training = fitted(training, vocabulary, say)

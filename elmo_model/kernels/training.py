@@ -39,9 +39,21 @@ class WindowLayer:
             self._windows.append(_RecordedLoops(window) if layer.weight.is_cuda else window)
 
     def __call__(
-        self, inputs: Sequence[Tensor], batch_sizes: Sequence[int], states: Sequence[LstmState]
+        self,
+        inputs: Sequence[Tensor],
+        batch_sizes: Sequence[int],
+        states: Sequence[LstmState],
+        *,
+        keep: Tensor | None = None,
     ) -> tuple[list[Tensor], list[LstmState]]:
-        """Runs the directions one after the other."""
+        """Runs the directions one after the other.
+
+        Args:
+            inputs: For each direction, rows (time * batch, p).
+            batch_sizes: `batch`, `time` times.
+            states: For each direction, before the first step.
+            keep: Factors of the state before each step, float (time, batch, 1): 0 makes a row start anew, 1 goes on.
+        """
         results = [
             _LstmWindow.apply(  # type: ignore[no-untyped-call]
                 rows.view(len(batch_sizes), batch_sizes[0], layer.width),
@@ -49,6 +61,7 @@ class WindowLayer:
                 layer.weight,
                 layer.bias,
                 layer.projection,
+                keep,
                 window,
             )
             for layer, window, rows, state in zip(self._directions, self._windows, inputs, states, strict=True)
@@ -61,12 +74,19 @@ Tensors = tuple[Tensor, ...]
 
 class _Window(Protocol):
     def forward(
-        self, inputs: Tensor, cell: Tensor, hidden: Tensor, weight: Tensor, bias: Tensor, projection: Tensor | None
+        self,
+        inputs: Tensor,
+        cell: Tensor,
+        hidden: Tensor,
+        keep: Tensor | None,
+        weight: Tensor,
+        bias: Tensor,
+        projection: Tensor | None,
     ) -> tuple[Tensors, Tensors]:
         """Outputs (time, batch, p), last cell (batch, c) and hidden (batch, p); and what `backward` needs of them."""
 
     def backward(
-        self, weight: Tensor, projection: Tensor | None, kept: Tensors, grad_outputs: Tensor
+        self, keep: Tensor | None, weight: Tensor, projection: Tensor | None, kept: Tensors, grad_outputs: Tensor
     ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
         """Gradients of inputs (time, batch, p), weight, bias and projection."""
 
@@ -81,20 +101,21 @@ class _LstmWindow(torch.autograd.Function):
         weight: Tensor,
         bias: Tensor,
         projection: Tensor | None,
+        keep: Tensor | None,
         window: _Window,
     ) -> Tensors:
-        results, kept = window.forward(inputs, cell, hidden, weight, bias, projection)
+        results, kept = window.forward(inputs, cell, hidden, keep, weight, bias, projection)
         ctx.window = window
-        ctx.save_for_backward(weight, projection, *kept)
+        ctx.save_for_backward(keep, weight, projection, *kept)
         ctx.mark_non_differentiable(*results[1:])
         return results
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad_outputs: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
-        weight, projection, *kept = ctx.saved_tensors
-        grad_inputs, *gradients = ctx.window.backward(weight, projection, tuple(kept), grad_outputs)
-        return (grad_inputs, None, None, *gradients, None)
+        keep, weight, projection, *kept = ctx.saved_tensors
+        grad_inputs, *gradients = ctx.window.backward(keep, weight, projection, tuple(kept), grad_outputs)
+        return (grad_inputs, None, None, *gradients, None, None)
 
 
 @dataclass(frozen=True)
@@ -107,7 +128,14 @@ class _Loops:
     dtype: torch.dtype
 
     def forward(
-        self, inputs: Tensor, cell: Tensor, hidden: Tensor, weight: Tensor, bias: Tensor, projection: Tensor | None
+        self,
+        inputs: Tensor,
+        cell: Tensor,
+        hidden: Tensor,
+        keep: Tensor | None,
+        weight: Tensor,
+        bias: Tensor,
+        projection: Tensor | None,
     ) -> tuple[Tensors, Tensors]:
         time, batch, width = inputs.shape
         cells = cell.shape[1]
@@ -128,10 +156,13 @@ class _Loops:
         sums = xh.new_empty(batch, 4 * cells)
         states[0] = cell
         for step in range(time):
+            before = states[step]
+            if keep is not None:
+                before, hidden = before * keep[step], hidden * keep[step]
             xh[step, :, width:] = hidden
             gate = torch.add(torch.mm(xh[step], scaled_weight.t(), out=sums), shift, out=gates[step]).sigmoid_()
             enter, candidate, forget, leave = gate.chunk(4, dim=1)
-            state = torch.mul(forget, states[step], out=states[step + 1])
+            state = torch.mul(forget, before, out=states[step + 1])
             state.addcmul_(enter, candidate, value=2).sub_(enter)
             if self.cell_clip is not None:
                 state.clamp_(-self.cell_clip, self.cell_clip)
@@ -145,7 +176,7 @@ class _Loops:
         return (outputs, states[-1].clone(), hidden.clone()), kept
 
     def backward(
-        self, weight: Tensor, projection: Tensor | None, kept: Tensors, grad_outputs: Tensor
+        self, keep: Tensor | None, weight: Tensor, projection: Tensor | None, kept: Tensors, grad_outputs: Tensor
     ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
         xh, gates, states, squashed, opened, outputs = kept
         time, batch, width = grad_outputs.shape
@@ -177,12 +208,16 @@ class _Loops:
                 grad_state.mul_(torch.abs(states[step + 1], out=inside).lt_(self.cell_clip))
             torch.mul(grad_state, candidate, out=enter_factor).mul_(2).sub_(grad_state)
             torch.mul(grad_state, enter, out=candidate_factor).mul_(4)
-            torch.mul(grad_state, states[step], out=forget_factor)
+            before = states[step] if keep is None else states[step] * keep[step]
+            torch.mul(grad_state, before, out=forget_factor)
             grad_state.mul_(forget)
             factor.mul_(torch.addcmul(gate, gate, gate, value=-1, out=slope))
             grad_bias += factor.sum(dim=0)
             grad_gates[step] = factor
             grad_recurrent = torch.mm(grad_gates[step], recurrent)
+            if keep is not None:
+                grad_state.mul_(keep[step])
+                grad_recurrent = grad_recurrent * keep[step]
 
         flat_gates = grad_gates.view(time * batch, 4 * cells)
         grad_inputs = torch.mm(flat_gates, weight[:, :width].to(self.dtype)).view(grad_outputs.shape)
@@ -202,19 +237,28 @@ class _RecordedLoops:
         self._runs = 0
 
     def forward(
-        self, inputs: Tensor, cell: Tensor, hidden: Tensor, weight: Tensor, bias: Tensor, projection: Tensor | None
+        self,
+        inputs: Tensor,
+        cell: Tensor,
+        hidden: Tensor,
+        keep: Tensor | None,
+        weight: Tensor,
+        bias: Tensor,
+        projection: Tensor | None,
     ) -> tuple[Tensors, Tensors]:
-        if self._recorded_for != (inputs.shape, weight.data_ptr()):
-            self._record((inputs, cell, hidden), weight, bias, projection)
-            self._recorded_for = inputs.shape, weight.data_ptr()
-        for own, given in zip(self._given, (inputs, cell, hidden), strict=True):
-            own.copy_(given)
+        wanted = inputs.shape, keep is None, weight.data_ptr()
+        if self._recorded_for != wanted:
+            self._record(inputs, cell, hidden, keep, weight.detach(), bias.detach(), projection)
+            self._recorded_for = wanted
+        for own, given in zip(self._given, (inputs, cell, hidden, keep), strict=True):
+            if own is not None and given is not None:
+                own.copy_(given)
         self._replay_forward()
         self._runs += 1
         return tuple(result.clone() for result in self._results), (torch.tensor(self._runs),)
 
     def backward(
-        self, weight: Tensor, projection: Tensor | None, kept: Tensors, grad_outputs: Tensor
+        self, keep: Tensor | None, weight: Tensor, projection: Tensor | None, kept: Tensors, grad_outputs: Tensor
     ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
         if int(kept[0]) != self._runs:
             raise RuntimeError("another window was run since; take a window's gradient before the next one is run")
@@ -223,14 +267,25 @@ class _RecordedLoops:
         inputs, weights, bias, projections = self._gradients
         return inputs.clone(), weights.clone(), bias.clone(), None if projections is None else projections.clone()
 
-    def _record(self, given: Tensors, weight: Tensor, bias: Tensor, projection: Tensor | None) -> None:
-        inputs, cell, hidden = self._given = tuple(tensor.clone() for tensor in given)
-        weight, bias = weight.detach(), bias.detach()
+    def _record(
+        self,
+        inputs: Tensor,
+        cell: Tensor,
+        hidden: Tensor,
+        keep: Tensor | None,
+        weight: Tensor,
+        bias: Tensor,
+        projection: Tensor | None,
+    ) -> None:
         projection = None if projection is None else projection.detach()
+        own_inputs, own_cell, own_hidden = inputs.clone(), cell.clone(), hidden.clone()
+        own_keep = None if keep is None else keep.clone()
+        self._given = own_inputs, own_cell, own_hidden, own_keep
         self._replay_forward, (self._results, kept) = record(
-            lambda: self._loops.forward(inputs, cell, hidden, weight, bias, projection), weight.device
+            lambda: self._loops.forward(own_inputs, own_cell, own_hidden, own_keep, weight, bias, projection),
+            weight.device,
         )
         self._grad_outputs = torch.zeros_like(self._results[0])
         self._replay_backward, self._gradients = record(
-            lambda: self._loops.backward(weight, projection, kept, self._grad_outputs), weight.device
+            lambda: self._loops.backward(own_keep, weight, projection, kept, self._grad_outputs), weight.device
         )

@@ -26,6 +26,8 @@ class TrainingOptions:
         batch_size: Rows of a window, of each process.
         unroll_steps: Tokens of a row in a window.
         dropout: Rate on the input of each layer and on the top output.
+        carry_state: Whether a sentence starts from the state that the one before it has left, as published; or else
+            from the zero state, as sentences do when features are extracted.
         sample_softmax: Whether to train on sampled candidates; else on all words.
         n_negative_samples_batch: Candidates of the sampled softmax.
         all_clip_norm_val: Bound on the global norm of the gradient of (loss * unroll_steps); None for none.
@@ -40,6 +42,7 @@ class TrainingOptions:
     batch_size: int = 128
     unroll_steps: int = 20
     dropout: float = 0.1
+    carry_state: bool = True
     sample_softmax: bool = True
     n_negative_samples_batch: int = 8192
     all_clip_norm_val: float | None = 10.0
@@ -64,7 +67,8 @@ class TrainingOptions:
             lambda value: value is None or (_is_number(value) and value > 0),
             "a number above 0, or null",
         )
-        _require("sample_softmax", self, lambda value: isinstance(value, bool), "true or false")
+        for name in ("sample_softmax", "carry_state"):
+            _require(name, self, lambda value: isinstance(value, bool), "true or false")
         _require("optimizer", self, lambda value: value in OPTIMIZERS, f"one of {', '.join(OPTIMIZERS)}")
         _require("schedule", self, lambda value: value in SCHEDULES, f"one of {', '.join(SCHEDULES)}")
 

@@ -62,7 +62,8 @@ def window_gradients(
         direction = model.bilm.directions[number]
         own_vectors = vectors.detach().requires_grad_()
         rows = F.embedding(window.types[number], own_vectors)
-        top, after = model.top_outputs(direction, rows, states[number], generator=generators[number])
+        starts = None if model.carry_state else window.starts[number]
+        top, after = model.top_outputs(direction, rows, states[number], starts=starts, generator=generators[number])
         mean = loss(number, top, window.targets[number])
         stack = model.bilm.forward_layers if direction == "forward" else model.bilm.backward_layers
         parameters = [*stack.parameters(), *model.softmax.parameters()]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 
 import numpy as np
@@ -11,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from elmo_model.bilm import BiLm, run_layers
+from elmo_model.characters import BEGIN_SENTENCE, END_SENTENCE
 from elmo_model.kernels.training import WindowLayer
 from elmo_model.kernels.training_encoder import encode_words
 from elmo_model.lstm import LstmState
@@ -31,12 +33,14 @@ class WindowTensors:
         token_ids: What the token encoder reads of each distinct token, (types, ...), shortest words first.
         types: For each direction, which of them each token is, int64 (time * batch,), time leading.
         targets: For each direction, word ids, int64 (time * batch,), time leading.
+        starts: For each direction, where sentences start, bool (time * batch,), time leading.
         batch: Rows of the window.
     """
 
     token_ids: Tensor
     types: list[Tensor]
     targets: list[Tensor]
+    starts: list[Tensor]
     batch: int
 
     def to(self, device: torch.device | str) -> WindowTensors:
@@ -45,6 +49,7 @@ class WindowTensors:
             token_ids=self.token_ids.to(device),
             types=[types.to(device) for types in self.types],
             targets=[targets.to(device) for targets in self.targets],
+            starts=[starts.to(device) for starts in self.starts],
             batch=self.batch,
         )
 
@@ -60,10 +65,14 @@ def window_tensors(windows: Sequence[Window], *, encoder: TokenEncoder, vocabula
         numbers = np.fromiter(map(numbered, chain.from_iterable(rows)), np.int64)
         return torch.from_numpy(numbers.reshape(batch, -1).T.reshape(-1))
 
+    types = [time_major(window.inputs, number_of.__getitem__) for window in windows]
+    # The mark after a sentence is never an input, so that a boundary among the inputs starts one.
+    marks = torch.tensor([token in (BEGIN_SENTENCE, END_SENTENCE) for token in distinct])
     return WindowTensors(
         token_ids=torch.from_numpy(encoder.token_ids(distinct)),
-        types=[time_major(window.inputs, number_of.__getitem__) for window in windows],
+        types=types,
         targets=[time_major(window.targets, vocabulary.id_of) for window in windows],
+        starts=[marks[own] for own in types],
         batch=batch,
     )
 
@@ -80,16 +89,24 @@ class LanguageModel(nn.Module):
         softmax: The output layer.
         dropout: Rate of the dropout on each layer's input and on the top output, in training.
         product_dtype: Type of matrix products in training: float32, or bfloat16 with weights and states in float32.
+        carry_state: Whether a sentence starts from the state that the one before it in its row has left.
     """
 
     def __init__(
-        self, bilm: BiLm, softmax: Softmax, *, dropout: float = 0.0, product_dtype: torch.dtype = torch.float32
+        self,
+        bilm: BiLm,
+        softmax: Softmax,
+        *,
+        dropout: float = 0.0,
+        product_dtype: torch.dtype = torch.float32,
+        carry_state: bool = True,
     ) -> None:
         super().__init__()
         self.bilm = bilm
         self.softmax = softmax
         self.dropout = dropout
         self.product_dtype = product_dtype
+        self.carry_state = carry_state
         self._layers: dict[tuple[str, torch.dtype, torch.device], list[WindowLayer]] = {}
 
     def zero_states(self, batch: int) -> list[States]:
@@ -105,7 +122,13 @@ class LanguageModel(nn.Module):
         return vectors
 
     def top_outputs(
-        self, direction: str, rows: Tensor, states: States, *, generator: torch.Generator | None = None
+        self,
+        direction: str,
+        rows: Tensor,
+        states: States,
+        *,
+        starts: Tensor | None = None,
+        generator: torch.Generator | None = None,
     ) -> tuple[Tensor, States]:
         """A direction's top outputs (time * batch, p), and the states after the window, which carry no gradient.
 
@@ -113,6 +136,7 @@ class LanguageModel(nn.Module):
             direction: `forward` or `backward`.
             rows: Token vectors in the order that direction reads them, (time * batch, p), time leading.
             states: Of that direction, before the window.
+            starts: Where a row starts from the zero state, bool (time * batch,); None for nowhere.
             generator: Of the random numbers for dropout.
         """
         lstm = self.bilm.lstm
@@ -125,10 +149,12 @@ class LanguageModel(nn.Module):
             )
 
         batch = len(states[0][0].cell)
+        keep = None if starts is None else (~starts).to(rows.dtype).view(-1, batch, 1)
+        layers = [partial(layer, keep=keep) for layer in self._window_layers(direction)]
         batch_sizes = [batch] * (len(rows) // batch)
         after: States = []
         outputs = run_layers(
-            self._window_layers(direction),
+            layers,
             [rows],
             batch_sizes,
             states,

@@ -169,7 +169,7 @@ class Trainer:
         for group in self.optimizer.param_groups:
             group["lr"] = report.rate
         for parameter, gradient in result.gradients.items():
-            parameter.grad = gradient
+            parameter.grad = gradient.contiguous()  # fused optimizers on a GPU take no other layout
         self.optimizer.step()
         self.optimizer.zero_grad()
         self.states = result.states

@@ -5,6 +5,7 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -39,6 +40,18 @@ def test_all_layers_equal_those_of_the_originals(name: str, kernel: KernelName, 
             batch = SENTENCES[start : start + batch_size]
             for k, found in enumerate(by_sentence(stacked(extractor.encode(batch)), batch), start):
                 np.testing.assert_allclose(found, golden[str(k)][()], atol=TOLERANCE, rtol=0)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+@pytest.mark.parametrize("name", SEEDED_MODELS)
+@pytest.mark.parametrize("kernel", ["plain", "auto"])
+def test_a_gpu_gives_the_layers_of_the_originals(name: str, kernel: KernelName) -> None:
+    extractor = Extractor(read_bilm(SEEDED / name), kernel=kernel, device="cuda")
+    with h5py.File(SEEDED / name / "expected.hdf5") as golden:
+        for start in (0, 7):
+            batch = SENTENCES[start:]
+            for k, found in enumerate(by_sentence(stacked(extractor.encode(batch)), batch), start):
+                np.testing.assert_allclose(found, golden[str(k)][()], atol=2 * TOLERANCE, rtol=0)
 
 
 @settings(deadline=None, max_examples=30)

@@ -96,4 +96,5 @@ def small_trainer(
     mapping = json.loads((TRAINING / "options.json").read_text(encoding="utf-8")) | changes
     options = TrainingOptions.from_mapping(mapping)
     model = language_model(mapping, vocabulary, seed=model_seed, dropout=options.dropout).to(device)
+    model.carry_state = options.carry_state
     return Trainer(model, vocabulary=vocabulary, options=options, sentences=corpus_of(sentences), seed=seed)

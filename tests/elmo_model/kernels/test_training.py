@@ -60,6 +60,31 @@ def test_window_equals_plain_in_outputs_states_and_gradients(clip: float | None,
         inputs, state = -fast.detach(), LstmState(*(part.detach() for part in fast_state))
 
 
+@pytest.mark.parametrize("clip", [None, 0.4])
+@pytest.mark.parametrize("device", DEVICES)
+def test_a_row_that_starts_anew_is_as_after_the_zero_state(clip: float | None, device: str) -> None:
+    layer = random_layer(cells=7, width=4, clip=clip).to(device)
+    inputs, state = random_inputs(layer)
+    upstream = torch.randn_like(inputs)
+    keep = torch.ones(TIME, BATCH, 1, dtype=torch.float64, device=device)
+    keep[3, 0] = keep[0, 1] = keep[1, 1] = 0
+    weights = [inputs.requires_grad_(), *layer.parameters()]
+    window = WindowLayer([layer], product_dtype=torch.float64)
+    (fast,), (fast_state,) = window([inputs], [BATCH] * TIME, [state], keep=keep)
+    found = torch.autograd.grad(fast, weights, upstream)
+
+    outputs = []
+    for step, rows in enumerate(inputs.view(TIME, BATCH, -1)):
+        state = LstmState(*(part * keep[step] for part in state))
+        (plain,), (state,) = PlainLayer([layer])([rows], [BATCH], [state])
+        outputs.append(plain)
+    plain = torch.cat(outputs)
+    torch.testing.assert_close(fast, plain, rtol=0, atol=1e-12)
+    torch.testing.assert_close(fast_state, state, rtol=0, atol=1e-12)
+    wanted = torch.autograd.grad(plain, weights, upstream)
+    torch.testing.assert_close(found, wanted, rtol=1e-10, atol=1e-12)
+
+
 @CUDA
 def test_a_recorded_window_refuses_a_gradient_after_the_next_window() -> None:
     layer = random_layer(cells=7, width=4, clip=None).to("cuda")
