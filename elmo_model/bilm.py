@@ -140,6 +140,8 @@ def run_layers(
             inputs = [dropout(rows) for rows in inputs]
         outputs, after = layer(inputs, batch_sizes, before)
         if use_skip_connections and depth > 0:
-            outputs = [hidden + rows for hidden, rows in zip(outputs, inputs, strict=True)]
-        yield outputs, after
+            # In place where nothing will ask for the hidden states: a batch of them is as large as a column.
+            add = Tensor.add_ if torch.is_inference_mode_enabled() else Tensor.add
+            outputs = [add(hidden, rows) for hidden, rows in zip(outputs, inputs, strict=True)]
         inputs = outputs
+        yield outputs, after

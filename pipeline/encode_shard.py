@@ -115,6 +115,7 @@ def _write_shard(
                 (position,) = problem.positions
                 writer.fail(position)
                 failures[position] = _failure(sentences[position], str(problem.reason))
+            del piece  # its features, before the next are computed
     outcome.failures = [failures[position] for position in sorted(failures)]
     return outcome
 
@@ -132,6 +133,7 @@ def _pieces(
         for piece in encoder.encode(sentences, batch):
             outcome.encode_seconds += time.monotonic() - before
             yield piece
+            del piece  # its features, before the next are computed
             before = time.monotonic()
 
 

@@ -102,6 +102,7 @@ class GuardedEncoder:
                 yield self._by_spare(sentences, positions[0], error)
             else:
                 yield Piece(positions=positions, encoded=encoded)
+                del encoded  # before the next are computed
 
     def _by_spare(self, sentences: Sequence[Sentence], position: int, error: Exception) -> Piece:
         """The outcome for a single sentence that the encoder itself could not compute."""

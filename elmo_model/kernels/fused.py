@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from elmo_model.kernels.packed_linear import Linear, MakeLinear, packed_linear
 from elmo_model.kernels.workers import Workers
@@ -29,6 +29,7 @@ class FusedLayer:
         dtype: Of what the products get and give, float32 or bfloat16; the cell state is float32 always.
         workers: The threads.
         linear: Makes the products from weights in that type.
+        consume: Whether to empty the weights as they are taken over, so that they aren't held twice.
     """
 
     def __init__(
@@ -38,8 +39,9 @@ class FusedLayer:
         dtype: torch.dtype,
         workers: Workers,
         linear: MakeLinear = packed_linear,
+        consume: bool = False,
     ) -> None:
-        self._directions = [_ready(layer, dtype, linear) for layer in directions]
+        self._directions = [_ready(layer, dtype, linear, consume=consume) for layer in directions]
         self._workers = workers
 
     def __call__(
@@ -80,21 +82,26 @@ class _Block(NamedTuple):
     after: LstmState
 
 
-def _ready(layer: ProjectedLstm, dtype: torch.dtype, linear: MakeLinear) -> _Direction:
-    weight = layer.weight.detach().clone().view(4, layer.n_cells, -1)
-    bias = layer.bias.detach().clone().view(4, layer.n_cells)
+def _ready(layer: ProjectedLstm, dtype: torch.dtype, linear: MakeLinear, *, consume: bool) -> _Direction:
+    weight, bias = layer.weight.detach(), layer.bias.detach().clone().view(4, layer.n_cells)
+    weight = (weight if consume else weight.clone()).view(4, layer.n_cells, -1)
     for gates in (weight, bias):
         gates[1] *= 2
     bias[2] += layer.forget_bias
     projection = None
     if layer.projection is not None:
         projection = linear(layer.projection.detach().to(dtype), None, clip=layer.proj_clip)
-    return _Direction(
-        gates=linear(weight.flatten(0, 1).to(dtype), bias.flatten().to(dtype), clip=None),
-        projection=projection,
-        cell_clip=layer.cell_clip,
-        dtype=dtype,
-    )
+    gates = linear(weight.flatten(0, 1).to(dtype), bias.flatten().to(dtype), clip=None)
+    if consume:
+        empty(layer)
+    return _Direction(gates=gates, projection=projection, cell_clip=layer.cell_clip, dtype=dtype)
+
+
+def empty(*modules: nn.Module) -> None:
+    """Frees the weights of modules, whose values are kept elsewhere."""
+    for module in modules:
+        for parameter in module.parameters():
+            parameter.data = torch.empty(0)
 
 
 def _run(block: _Block) -> None:

@@ -6,13 +6,12 @@ from functools import partial
 from typing import Literal
 
 import torch
-from torch import nn
 
 from elmo_model.bilm import BiLm
 from elmo_model.errors import DeviceError
 from elmo_model.kernels.batched import BatchedLayer
 from elmo_model.kernels.char_cnn import PackedCharacters
-from elmo_model.kernels.fused import FusedLayer
+from elmo_model.kernels.fused import FusedLayer, empty
 from elmo_model.kernels.int8_linear import int8_linear, missing_int8_operators
 from elmo_model.kernels.interface import LayerKernel
 from elmo_model.kernels.packed_linear import MakeLinear, missing_operators, packed_linear
@@ -44,14 +43,11 @@ class Kernels:
     Attributes:
         tokens: The token encoder.
         layers: The LSTM layers, lowest first.
-        conductor: The thread on which everything between kernels is done, if not on the caller's. Where kernels bring
-            threads of their own, those of torch would hold the cores for a while after each operation.
         choice: Which kernels these are and why, for records.
     """
 
     tokens: TokenKernel
     layers: Sequence[LayerKernel]
-    conductor: Workers | None
     choice: str
 
 
@@ -106,7 +102,7 @@ def choose_kernels(
     tokens: TokenKernel = PlainTokens(bilm.token_encoder, device=device)
     if kernel == "plain":
         plain = [PlainLayer([part.to(device) for part in layer]) for layer in layers]
-        return Kernels(tokens=tokens, layers=plain, conductor=None, choice="plain: asked for")
+        return Kernels(tokens=tokens, layers=plain, choice="plain: asked for")
     make: Callable[[Sequence[ProjectedLstm]], LayerKernel]
     dtype = _DTYPES[device.type][precision]
     if device.type == "cuda":
@@ -118,24 +114,16 @@ def choose_kernels(
         if missing is None and isinstance(bilm.token_encoder, CharacterTokenEncoder):
             tokens = PackedCharacters(bilm.token_encoder, workers=workers)
             if consume:
-                _empty(bilm.token_encoder)
+                empty(bilm.token_encoder)
         how = "oneDNN packed products" if missing is None else f"torch's own products, since {missing}"
         linear: MakeLinear = packed_linear
         if precision == "int8":
             linear, how = int8_linear, "oneDNN 8-bit products"
-        make = partial(FusedLayer, dtype=dtype, workers=workers, linear=linear)
+        make = partial(FusedLayer, dtype=dtype, workers=workers, linear=linear, consume=consume)
         choice = f"fused, {precision}, {how}"
     ready = []
     for layer in layers:
         ready.append(make(layer))
         if consume:
-            _empty(*layer)
-    conductor = None if device.type == "cuda" else Workers(1)
-    return Kernels(tokens=tokens, layers=ready, conductor=conductor, choice=choice)
-
-
-def _empty(*modules: nn.Module) -> None:
-    """Frees the weights of modules, whose values are kept elsewhere."""
-    for module in modules:
-        for parameter in module.parameters():
-            parameter.data = torch.empty(0)
+            empty(*layer)
+    return Kernels(tokens=tokens, layers=ready, choice=choice)
