@@ -43,11 +43,14 @@ class Kernels:
     Attributes:
         tokens: The token encoder.
         layers: The LSTM layers, lowest first.
+        conductor: The thread on which everything between kernels is done, if not on the caller's. Where kernels bring
+            threads of their own, those of torch would hold the cores for a while after each operation.
         choice: Which kernels these are and why, for records.
     """
 
     tokens: TokenKernel
     layers: Sequence[LayerKernel]
+    conductor: Workers | None
     choice: str
 
 
@@ -102,7 +105,7 @@ def choose_kernels(
     tokens: TokenKernel = PlainTokens(bilm.token_encoder, device=device)
     if kernel == "plain":
         plain = [PlainLayer([part.to(device) for part in layer]) for layer in layers]
-        return Kernels(tokens=tokens, layers=plain, choice="plain: asked for")
+        return Kernels(tokens=tokens, layers=plain, conductor=None, choice="plain: asked for")
     make: Callable[[Sequence[ProjectedLstm]], LayerKernel]
     dtype = _DTYPES[device.type][precision]
     if device.type == "cuda":
@@ -126,4 +129,5 @@ def choose_kernels(
         ready.append(make(layer))
         if consume:
             empty(*layer)
-    return Kernels(tokens=tokens, layers=ready, choice=choice)
+    conductor = None if device.type == "cuda" else Workers(1)
+    return Kernels(tokens=tokens, layers=ready, conductor=conductor, choice=choice)
