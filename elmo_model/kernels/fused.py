@@ -91,10 +91,10 @@ def _ready(layer: ProjectedLstm, dtype: torch.dtype, linear: MakeLinear, *, cons
     projection = None
     if layer.projection is not None:
         projection = linear(layer.projection.detach().to(dtype), None, clip=layer.proj_clip)
-    gates = linear(weight.flatten(0, 1).to(dtype), bias.flatten().to(dtype), clip=None)
+    sums = linear(weight.flatten(0, 1).to(dtype), bias.flatten().to(dtype), clip=None)
     if consume:
         empty(layer)
-    return _Direction(gates=gates, projection=projection, cell_clip=layer.cell_clip, dtype=dtype)
+    return _Direction(gates=sums, projection=projection, cell_clip=layer.cell_clip, dtype=dtype)
 
 
 def empty(*modules: nn.Module) -> None:
