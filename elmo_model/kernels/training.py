@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -72,21 +72,35 @@ class WindowLayer:
 Tensors = tuple[Tensor, ...]
 
 
+class _Given(NamedTuple):
+    """Inputs (time, batch, p), cell (batch, c) and hidden (batch, p) before them, and what `keep` is of a layer."""
+
+    inputs: Tensor
+    cell: Tensor
+    hidden: Tensor
+    keep: Tensor | None
+
+    def clone(self) -> _Given:
+        keep = None if self.keep is None else self.keep.clone()
+        return _Given(self.inputs.clone(), self.cell.clone(), self.hidden.clone(), keep)
+
+
+class _Weights(NamedTuple):
+    weight: Tensor
+    bias: Tensor
+    projection: Tensor | None
+
+    def detach(self) -> _Weights:
+        projection = None if self.projection is None else self.projection.detach()
+        return _Weights(self.weight.detach(), self.bias.detach(), projection)
+
+
 class _Window(Protocol):
-    def forward(
-        self,
-        inputs: Tensor,
-        cell: Tensor,
-        hidden: Tensor,
-        keep: Tensor | None,
-        weight: Tensor,
-        bias: Tensor,
-        projection: Tensor | None,
-    ) -> tuple[Tensors, Tensors]:
+    def forward(self, given: _Given, weights: _Weights) -> tuple[Tensors, Tensors]:
         """Outputs (time, batch, p), last cell (batch, c) and hidden (batch, p); and what `backward` needs of them."""
 
     def backward(
-        self, keep: Tensor | None, weight: Tensor, projection: Tensor | None, kept: Tensors, grad_outputs: Tensor
+        self, keep: Tensor | None, weights: _Weights, kept: Tensors, grad_outputs: Tensor
     ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
         """Gradients of inputs (time, batch, p), weight, bias and projection."""
 
@@ -104,17 +118,19 @@ class _LstmWindow(torch.autograd.Function):
         keep: Tensor | None,
         window: _Window,
     ) -> Tensors:
-        results, kept = window.forward(inputs, cell, hidden, keep, weight, bias, projection)
+        weights = _Weights(weight, bias, projection)
+        results, kept = window.forward(_Given(inputs, cell, hidden, keep), weights)
         ctx.window = window
-        ctx.save_for_backward(keep, weight, projection, *kept)
+        ctx.save_for_backward(keep, *weights, *kept)
         ctx.mark_non_differentiable(*results[1:])
         return results
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad_outputs: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
-        keep, weight, projection, *kept = ctx.saved_tensors
-        grad_inputs, *gradients = ctx.window.backward(keep, weight, projection, tuple(kept), grad_outputs)
+        keep, weight, bias, projection, *kept = ctx.saved_tensors
+        weights = _Weights(weight, bias, projection)
+        grad_inputs, *gradients = ctx.window.backward(keep, weights, tuple(kept), grad_outputs)
         return (grad_inputs, None, None, *gradients, None, None)
 
 
@@ -127,16 +143,9 @@ class _Loops:
     proj_clip: float | None
     dtype: torch.dtype
 
-    def forward(
-        self,
-        inputs: Tensor,
-        cell: Tensor,
-        hidden: Tensor,
-        keep: Tensor | None,
-        weight: Tensor,
-        bias: Tensor,
-        projection: Tensor | None,
-    ) -> tuple[Tensors, Tensors]:
+    def forward(self, given: _Given, weights: _Weights) -> tuple[Tensors, Tensors]:
+        inputs, cell, hidden, keep = given
+        weight, bias, projection = weights
         time, batch, width = inputs.shape
         cells = cell.shape[1]
         scaled_weight = weight.to(self.dtype, copy=True)
@@ -176,8 +185,9 @@ class _Loops:
         return (outputs, states[-1].clone(), hidden.clone()), kept
 
     def backward(
-        self, keep: Tensor | None, weight: Tensor, projection: Tensor | None, kept: Tensors, grad_outputs: Tensor
+        self, keep: Tensor | None, weights: _Weights, kept: Tensors, grad_outputs: Tensor
     ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+        weight, _, projection = weights
         xh, gates, states, squashed, opened, outputs = kept
         time, batch, width = grad_outputs.shape
         cells = states.shape[2]
@@ -236,56 +246,33 @@ class _RecordedLoops:
         self._recorded_for: tuple[Any, ...] = ()
         self._runs = 0
 
-    def forward(
-        self,
-        inputs: Tensor,
-        cell: Tensor,
-        hidden: Tensor,
-        keep: Tensor | None,
-        weight: Tensor,
-        bias: Tensor,
-        projection: Tensor | None,
-    ) -> tuple[Tensors, Tensors]:
-        wanted = inputs.shape, keep is None, weight.data_ptr()
+    def forward(self, given: _Given, weights: _Weights) -> tuple[Tensors, Tensors]:
+        wanted = given.inputs.shape, given.keep is None, weights.weight.data_ptr()
         if self._recorded_for != wanted:
-            self._record(inputs, cell, hidden, keep, weight.detach(), bias.detach(), projection)
+            self._record(given.clone(), weights.detach())
             self._recorded_for = wanted
-        for own, given in zip(self._given, (inputs, cell, hidden, keep), strict=True):
-            if own is not None and given is not None:
-                own.copy_(given)
+        for own, part in zip(self._given, given, strict=True):
+            if own is not None and part is not None:
+                own.copy_(part)
         self._replay_forward()
         self._runs += 1
         return tuple(result.clone() for result in self._results), (torch.tensor(self._runs),)
 
     def backward(
-        self, keep: Tensor | None, weight: Tensor, projection: Tensor | None, kept: Tensors, grad_outputs: Tensor
+        self, keep: Tensor | None, weights: _Weights, kept: Tensors, grad_outputs: Tensor
     ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
         if int(kept[0]) != self._runs:
             raise RuntimeError("another window was run since; take a window's gradient before the next one is run")
         self._grad_outputs.copy_(grad_outputs)
         self._replay_backward()
-        inputs, weights, bias, projections = self._gradients
-        return inputs.clone(), weights.clone(), bias.clone(), None if projections is None else projections.clone()
+        inputs, weight, bias, projection = self._gradients
+        return inputs.clone(), weight.clone(), bias.clone(), None if projection is None else projection.clone()
 
-    def _record(
-        self,
-        inputs: Tensor,
-        cell: Tensor,
-        hidden: Tensor,
-        keep: Tensor | None,
-        weight: Tensor,
-        bias: Tensor,
-        projection: Tensor | None,
-    ) -> None:
-        projection = None if projection is None else projection.detach()
-        own_inputs, own_cell, own_hidden = inputs.clone(), cell.clone(), hidden.clone()
-        own_keep = None if keep is None else keep.clone()
-        self._given = own_inputs, own_cell, own_hidden, own_keep
-        self._replay_forward, (self._results, kept) = record(
-            lambda: self._loops.forward(own_inputs, own_cell, own_hidden, own_keep, weight, bias, projection),
-            weight.device,
-        )
+    def _record(self, given: _Given, weights: _Weights) -> None:
+        device = given.inputs.device
+        self._given = given
+        self._replay_forward, (self._results, kept) = record(lambda: self._loops.forward(given, weights), device)
         self._grad_outputs = torch.zeros_like(self._results[0])
         self._replay_backward, self._gradients = record(
-            lambda: self._loops.backward(own_keep, weight, projection, kept, self._grad_outputs), weight.device
+            lambda: self._loops.backward(given.keep, weights, kept, self._grad_outputs), device
         )
