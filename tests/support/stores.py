@@ -5,7 +5,7 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -94,29 +94,25 @@ def write_shard(
             writer.write(batch, values)
 
 
+class StoreSettings(TypedDict, total=False):
+    """What a test may choose of a store; see `write_finished_shards`."""
+
+    shard_format: ShardFormat
+    dtype: StoredDtype
+    layers: str
+    failed: Sequence[str]
+    vectors: Vectors | None
+
+
 def write_store(
     folder: Folder,
     shards: Sequence[Sequence[Sentence]],
     *,
     columns: Sequence[Column],
-    shard_format: ShardFormat = "hdf5",
-    dtype: StoredDtype = "float32",
-    layers: str = "all",
-    failed: Sequence[str] = (),
-    vectors: Vectors | None = None,
+    **settings: Unpack[StoreSettings],
 ) -> Manifest:
     """Writes a complete store of given vectors or `features_of`; the sentences whose ids are listed have failed."""
-    plan = write_finished_shards(
-        folder,
-        shards,
-        columns=columns,
-        shard_format=shard_format,
-        dtype=dtype,
-        layers=layers,
-        failed=failed,
-        vectors=vectors,
-    )
-    return commit(folder, plan)
+    return commit(folder, write_finished_shards(folder, shards, columns=columns, **settings))
 
 
 def write_finished_shards(
