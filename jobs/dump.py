@@ -14,6 +14,7 @@ from jobs.corpus_options import corpus_options
 from jobs.dataflow.gpus import GpuMode
 from jobs.encoders.detect import encoder_factory
 from jobs.encoders.transformer import PiecePooling
+from jobs.memory import share_freed_memory
 from jobs.progress import readable_bytes
 from jobs.run_dump import DumpOptions, dataflow_request, run_dump, submit_dump
 from jobs.runner_options import RunnerCommand, runner_config, runner_options
@@ -172,6 +173,7 @@ def dump(
 
     The same command again resumes where the last one stopped. Exit code 3: complete, but some sentences failed.
     """
+    share_freed_memory()
     if mix is not None:
         if layers != StoreConfig.layers:
             raise click.UsageError("--mix is a sum of all layers; leave --layers out")

@@ -48,7 +48,7 @@ def dump(corpus: Path, output: Path, *options: str) -> tuple[float, float]:
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode != 0:
         raise click.ClickException(f"the dump ended with {process.returncode}")
-    return time.monotonic() - before, usage.ru_maxrss / 1000
+    return time.monotonic() - before, usage.ru_maxrss * 1024 / 1e6
 
 
 def kill_at_half(corpus: Path, output: Path, shards: int, *options: str) -> int:
