@@ -2,22 +2,21 @@
 
 import functools
 from collections.abc import Callable
-from typing import Any, TypeVar, get_args
+from typing import Any
 
 import click
 
+from jobs.options import choice, text
 from pipeline.config import BlankLines, ConlluColumn, CorpusConfig, FastaId, InputFormat
 from pipeline.tokenizers import TOKENIZER_NAMES
-
-_Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
 def corpus_options(command: Callable[..., int]) -> Callable[..., int]:
     """Gives a command these options, and their values as one argument `corpus`, a CorpusConfig."""
 
-    @_choice("--input-format", InputFormat, CorpusConfig.input_format, help="auto goes by the file names.")
-    @_text("--glob", CorpusConfig.glob, help="Which files of a folder are read.")
-    @_text("--encoding", CorpusConfig.encoding, help="Of the text files.")
+    @choice("--input-format", of=InputFormat, default=CorpusConfig.input_format, help="auto goes by the file names.")
+    @text("--glob", default=CorpusConfig.glob, help="Which files of a folder are read.")
+    @text("--encoding", default=CorpusConfig.encoding, help="Of the text files.")
     @click.option(
         "--tokenizer",
         type=click.Choice(TOKENIZER_NAMES),
@@ -27,12 +26,14 @@ def corpus_options(command: Callable[..., int]) -> Callable[..., int]:
     )
     @click.option("--skip-empty", "blank_lines", flag_value="skip", help="Leave blank lines out; else they are kept.")
     @click.option("--strict", "blank_lines", flag_value="refuse", help="Refuse blank lines, naming file and line.")
-    @_text("--id-column", CorpusConfig.id_column, help="JSON lines and tables: where the id is.")
-    @_text("--text-column", CorpusConfig.text_column, help="JSON lines and tables: where the text is.")
-    @_text("--tokens-column", CorpusConfig.tokens_column, help="JSON lines and tables: where given tokens are.")
-    @_choice("--conllu-column", ConlluColumn, CorpusConfig.conllu_column, help="CoNLL-U: what the tokens are.")
+    @text("--id-column", default=CorpusConfig.id_column, help="JSON lines and tables: where the id is.")
+    @text("--text-column", default=CorpusConfig.text_column, help="JSON lines and tables: where the text is.")
+    @text("--tokens-column", default=CorpusConfig.tokens_column, help="JSON lines and tables: where given tokens are.")
+    @choice(
+        "--conllu-column", of=ConlluColumn, default=CorpusConfig.conllu_column, help="CoNLL-U: what the tokens are."
+    )
     @click.option("--conll-column", type=int, help="Other CoNLL files: column of the tokens, counted from 1.")
-    @_choice("--fasta-id", FastaId, CorpusConfig.fasta_id, help="FASTA: what of the header is the id.")
+    @choice("--fasta-id", of=FastaId, default=CorpusConfig.fasta_id, help="FASTA: what of the header is the id.")
     @functools.wraps(command)
     def with_corpus(
         *args: Any,
@@ -65,11 +66,3 @@ def corpus_options(command: Callable[..., int]) -> Callable[..., int]:
         return command(*args, corpus=corpus, **others)
 
     return with_corpus
-
-
-def _choice(name: str, allowed: Any, default: str, *, help: str) -> Callable[[_Command], _Command]:  # noqa: A002
-    return click.option(name, type=click.Choice(get_args(allowed)), default=default, show_default=True, help=help)
-
-
-def _text(name: str, default: str, *, help: str) -> Callable[[_Command], _Command]:  # noqa: A002
-    return click.option(name, default=default, show_default=True, help=help)

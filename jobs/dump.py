@@ -15,8 +15,9 @@ from jobs.dataflow.gpus import GpuMode
 from jobs.encoders.detect import encoder_factory
 from jobs.encoders.transformer import PiecePooling
 from jobs.memory import share_freed_memory
+from jobs.options import choice, text
 from jobs.progress import readable_bytes
-from jobs.run_dump import DumpOptions, dataflow_request, run_dump, submit_dump
+from jobs.run_dump import DumpOptions, dataflow_request, run_dump, select_input_and_output, submit_dump
 from jobs.runner_options import RunnerCommand, runner_config, runner_options
 from jobs.runners import Runner, threads_per_worker
 from pipeline.config import (
@@ -27,10 +28,9 @@ from pipeline.config import (
     Precision,
     StoreConfig,
 )
-from pipeline.derivations import NAMED_CHOICES, select_columns
+from pipeline.derivations import NAMED_CHOICES
 from pipeline.encoding import EncoderFactory
 from pipeline.forecast import forecast
-from pipeline.inputs import list_inputs
 from pipeline.manifest import Manifest
 from pipeline.mix import read_mix
 from pipeline.pooling import POOLS
@@ -44,31 +44,16 @@ EXIT_WITH_FAILURES = 3
 @click.command(cls=RunnerCommand)
 @click.argument("inputs", nargs=-1, required=True)
 @click.argument("output")
-@click.option(
+@text(
     "--model",
     default=DEFAULT_MODEL,
-    show_default=True,
     help="Folder of the model, file of word vectors, or a name that `elmo models` lists.",
 )
-@click.option(
-    "--format",
-    "shard_format",
-    type=click.Choice(get_args(ShardFormat)),
-    default=StoreConfig.shard_format,
-    show_default=True,
-    help="Of the shards.",
-)
-@click.option(
-    "--dtype",
-    type=click.Choice(get_args(StoredDtype)),
-    default=StoreConfig.dtype,
-    show_default=True,
-    help="Of the stored features.",
-)
-@click.option(
+@choice("--format", "shard_format", of=ShardFormat, default=StoreConfig.shard_format, help="Of the shards.")
+@choice("--dtype", of=StoredDtype, default=StoreConfig.dtype, help="Of the stored features.")
+@text(
     "--layers",
     default=StoreConfig.layers,
-    show_default=True,
     help=f"What is stored: {', '.join(NAMED_CHOICES)}, or layer numbers such as 0,2.",
 )
 @click.option(
@@ -79,18 +64,11 @@ EXIT_WITH_FAILURES = 3
 @click.option(
     "--pool", default=StoreConfig.pool, help=f"Store a row a sentence instead: {', '.join(POOLS)}, or several."
 )
-@click.option(
-    "--precision",
-    type=click.Choice(get_args(Precision)),
-    default=EncodeConfig.precision,
-    show_default=True,
-    help="Of the computation.",
-)
-@click.option(
+@choice("--precision", of=Precision, default=EncodeConfig.precision, help="Of the computation.")
+@choice(
     "--device",
-    type=click.Choice(get_args(Device)),
+    of=Device,
     default=EncodeConfig.device,
-    show_default=True,
     help="auto takes CUDA where it works; the result says what was taken.",
 )
 @corpus_options
@@ -105,13 +83,7 @@ EXIT_WITH_FAILURES = 3
     metavar="SENTENCES",
     help="As the original tools did: state carried over batches of so many sentences in file order.",
 )
-@click.option(
-    "--kernel",
-    type=click.Choice(get_args(KernelName)),
-    default="auto",
-    show_default=True,
-    help="How LSTMs are computed.",
-)
+@choice("--kernel", of=KernelName, default="auto", help="How LSTMs are computed.")
 @click.option(
     "--token-table",
     type=click.Path(exists=True, dir_okay=False),
@@ -237,8 +209,7 @@ def _note_tokenizer(model: str, tokenizer: str) -> None:
 
 def _print_forecast(inputs: tuple[str, ...], output: str, encoder: EncoderFactory, config: DumpConfig) -> None:
     folder = Folder(output)
-    selection = select_columns(encoder.describe().columns, config.store.layers, pool=config.store.pool)
-    files = list_inputs(inputs, config.corpus, output=folder)
+    files, selection = select_input_and_output(inputs, folder, encoder.describe(), config)
     found = forecast(files, config=config, columns=selection.stored)
     click.echo(json.dumps(asdict(config), indent=1))
     click.echo(f"columns: {', '.join(f'{column.name} ({column.width})' for column in selection.stored)}")

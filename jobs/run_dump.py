@@ -11,10 +11,11 @@ from jobs.runners import RESTARTING, RunnerConfig, beam_pipeline, check_runner, 
 from jobs.stopping import interruptible
 from pipeline.claims import Claim
 from pipeline.config import DumpConfig
-from pipeline.derivations import select_columns
-from pipeline.encoding import EncoderFactory
+from pipeline.derivations import Selection, select_columns
+from pipeline.encoding import EncoderFactory, EncoderSpec
 from pipeline.errors import ConfigError, StorageError
 from pipeline.forecast import forecast
+from pipeline.formats.streams import InputFile
 from pipeline.inputs import list_inputs
 from pipeline.manifest import Manifest
 from pipeline.parallel import for_each
@@ -115,6 +116,19 @@ def dataflow_request(
     return request_json(pipeline)
 
 
+def select_input_and_output(
+    inputs: Sequence[str], folder: Folder, spec: EncoderSpec, config: DumpConfig
+) -> tuple[list[InputFile], Selection]:
+    """The files that a dump reads, in order, and the columns that it computes and stores.
+
+    Raises:
+        ConfigError: The encoder has no such columns.
+        CorpusError: There are no such inputs.
+    """
+    selection = select_columns(spec.columns, config.store.layers, pool=config.store.pool)
+    return list_inputs(inputs, config.corpus, output=folder), selection
+
+
 class _Dump:
     """A dump whose settings and inputs are checked; nothing is written yet."""
 
@@ -136,9 +150,8 @@ class _Dump:
         encode = config.encode
         check_runner(options.runner, device=encode.device, output=self.folder)
         self._spec = encoder.describe()
-        self.selection = select_columns(self._spec.columns, config.store.layers, pool=config.store.pool)
         check_output(self.folder)
-        self.files = list_inputs(inputs, config.corpus, output=self.folder)
+        self.files, self.selection = select_input_and_output(inputs, self.folder, self._spec, config)
         if options.runner.runner == "local":
             encoder.check(device=encode.device, precision=encode.precision, carried_state=encode.carried_state)
 

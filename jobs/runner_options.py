@@ -1,11 +1,12 @@
 """The options of `elmo dump` that say where it runs, and `elmo submit`, which leaves once the job runs elsewhere."""
 
 from collections.abc import Callable
-from typing import Any, get_args
+from typing import Any
 
 import click
 
 from jobs.dataflow.gpus import GpuConfig, GpuMode
+from jobs.options import choice
 from jobs.runners import Runner, RunnerConfig
 
 _BEAM_OPTIONS = f"{__name__}.beam_options"
@@ -28,20 +29,18 @@ class RunnerCommand(click.Command):
 def runner_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Adds `runner`, `workers`, `gpu`, `gpu_mode` and `take_over` to a command of class RunnerCommand."""
     options = [
-        click.option(
+        choice(
             "--runner",
-            type=click.Choice(get_args(Runner)),
+            of=Runner,
             default=RunnerConfig.runner,
-            show_default=True,
             help="Where the work is done; options of the runner follow after --.",
         ),
         click.option("--workers", type=int, help="Processes here, by default 1; elsewhere the runner decides."),
         click.option("--gpu", metavar="TYPE", help="Dataflow: the GPU of each worker, such as nvidia-l4."),
-        click.option(
+        choice(
             "--gpu-mode",
-            type=click.Choice(get_args(GpuMode)),
+            of=GpuMode,
             default=GpuConfig.mode,
-            show_default=True,
             help="Dataflow: one model a machine, several that share the GPU, or a GPU for the computing step alone.",
         ),
         click.option(
