@@ -135,9 +135,10 @@ class FeatureStore:
             UnknownSentenceError: The store is not that long.
             FailedSentenceError: The sentence could not be encoded.
         """
-        if not -len(self) <= position < len(self):
-            raise UnknownSentenceError(f"position {position} is not in a store of {len(self)} sentences")
-        position %= len(self)
+        count = self._starts[-1]
+        if not -count <= position < count:
+            raise UnknownSentenceError(f"position {position} is not in a store of {count} sentences")
+        position %= count
         shard = bisect_right(self._starts, position) - 1
         return self._features(shard, position - self._starts[shard])
 

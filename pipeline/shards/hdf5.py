@@ -183,9 +183,8 @@ class Hdf5Reader:
         self._check(np.dtype(dtype))
         # Indexing a buffer costs a fraction of indexing an array, and with the views it is all that a look-up does.
         self._bounds = self.offsets.data
-        self._readers = {name: self._file.reader(self.layout[f"columns/{name}"]) for name in self._columns}
-        self._by_sentence = {name for name, column in self._columns.items() if column.rows == "sentence"}
-        self._views: dict[tuple[str, ...], list[NDArray[Any]]] = {}
+        self._views = self._token_views()
+        self._chosen: dict[tuple[str, ...], list[NDArray[Any]]] = {}
         self._row_bytes = max((column.width for column in columns), default=0) * np.dtype(dtype).itemsize
 
     def __len__(self) -> int:
@@ -217,33 +216,37 @@ class Hdf5Reader:
         candidates = np.flatnonzero(np.where(present, lengths == len(text.encode("utf-8")), True))
         return [row for row in candidates.tolist() if sentence_is(self.sentence(row), text)]
 
+    def column(self, name: str, row: int) -> NDArray[Any]:
+        """See `ShardReader.column`."""
+        view = self._views.get(name)
+        if view is None:
+            return self.block(name, row, row + 1)
+        start, stop = self._bounds[row], self._bounds[row + 1]
+        touch((stop - start) * self._row_bytes)
+        return view[start:stop].copy()
+
     def columns(self, names: tuple[str, ...], row: int) -> list[NDArray[Any]]:
         """See `ShardReader.columns`."""
-        views = self._views.get(names)
+        views = self._chosen.get(names)
         if views is None:
-            views = self._views[names] = self._token_views(names)
+            there = all(name in self._views for name in names)
+            views = self._chosen[names] = [self._views[name] for name in names] if there else []
         if not views:
             return [self.block(name, row, row + 1) for name in names]
         start, stop = self._bounds[row], self._bounds[row + 1]
         touch((stop - start) * self._row_bytes * len(views))
         return [view[start:stop] for view in views]
 
-    def column(self, name: str, row: int) -> NDArray[Any]:
-        """See `ShardReader.column`."""
-        if name in self._by_sentence:
-            return self._readers[name](row, row + 1)
-        return self._readers[name](self._bounds[row], self._bounds[row + 1])
-
     def block(self, name: str, start: int, stop: int) -> NDArray[Any]:
         """See `ShardReader.block`."""
-        first, last = row_bounds(self._columns[name], self._bounds, start, stop)
-        return self._readers[name](first, last)
+        first, last = row_bounds(self._columns[name], self.offsets, start, stop)
+        return self._file.read(self.layout[f"columns/{name}"], first, last)
 
-    def _token_views(self, names: tuple[str, ...]) -> list[NDArray[Any]]:
-        """The columns as views of the file; none where that is remote, or one of them has rows for sentences."""
-        views = [self._file.view(self.layout[f"columns/{name}"]) for name in names]
-        by_token = all(self._columns[name].rows == "token" for name in names)
-        return [view for view in views if view is not None] if by_token else []
+    def _token_views(self) -> dict[str, NDArray[Any]]:
+        """The columns that have rows for tokens as views of the file; none where that is remote."""
+        names = [column.name for column in self._columns.values() if column.rows == "token"]
+        views = {name: self._file.view(self.layout[f"columns/{name}"]) for name in names}
+        return {name: view for name, view in views.items() if view is not None}
 
     def _array(self, name: str, dtype: type[np.generic], start: int = 0, stop: int | None = None) -> NDArray[Any]:
         place = self.layout.get(name)

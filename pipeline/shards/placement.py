@@ -9,9 +9,8 @@ import math
 import mmap
 import os
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import pairwise
 from types import TracebackType
 from typing import Any, BinaryIO, Self
@@ -34,7 +33,7 @@ def sentence_offsets(sentences: Sequence[Sentence]) -> NDArray[np.int64]:
     return np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(lengths)])
 
 
-def row_bounds(column: Column, offsets: NDArray[np.int64] | memoryview, start: int, stop: int) -> tuple[int, int]:
+def row_bounds(column: Column, offsets: NDArray[np.int64], start: int, stop: int) -> tuple[int, int]:
     """The first row and the row after the last one that a column has for the sentences from start up to stop."""
     return (start, stop) if column.rows == "sentence" else (int(offsets[start]), int(offsets[stop]))
 
@@ -74,12 +73,12 @@ class Place:
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
 
-    @cached_property
+    @property
     def row_bytes(self) -> int:
         """Bytes a row."""
         return math.prod(self.shape[1:]) * self.dtype.itemsize
 
-    @cached_property
+    @property
     def end(self) -> int:
         """The byte after the last one."""
         return self.start + self.shape[0] * self.row_bytes
@@ -210,9 +209,8 @@ touch = _residency.touch
 class PlacedReader:
     """Reads arrays at byte positions of an open file, from several threads or forked processes at once.
 
-    Files of this machine are read by position, so that it needs neither a shared cursor nor a lock, and mapped for
-    views of them; to cut a file that is in use ends a process that views it, as with any mapped file. Remote ones are
-    sought and read under a lock.
+    Files of this machine are mapped, so that reading them needs neither a shared cursor nor a lock; to cut a file that
+    is in use ends the process, as with any mapped file. Remote ones are sought and read under a lock.
 
     Args:
         file: Opened for reading; kept.
@@ -225,11 +223,10 @@ class PlacedReader:
         self._lock = threading.Lock()
         self._size = file.seek(0, os.SEEK_END)
         self._buffer: mmap.mmap | memoryview | None = None
-        self._descriptor = _descriptor(file)
         if isinstance(file, io.BytesIO):
             self._buffer = file.getbuffer()
-        elif self._size and self._descriptor is not None:
-            self._buffer = mmap.mmap(self._descriptor, 0, access=mmap.ACCESS_READ)
+        elif self._size and _is_local(file):
+            self._buffer = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
             _residency.add(self._buffer)
 
     def view(self, place: Place) -> NDArray[Any] | None:
@@ -241,7 +238,9 @@ class PlacedReader:
             DamageError: The file ends before the array does.
         """
         if place.end > self._size:
-            raise self._cut_short(place)
+            raise DamageError(
+                f"{self._name} is cut short: it has {self._size} bytes, an array in it ends at {place.end}"
+            )
         if not self._size:
             return np.empty(place.shape, place.dtype)
         if self._buffer is None:
@@ -256,55 +255,33 @@ class PlacedReader:
         Raises:
             DamageError: The file ends before, or the rows are not within the array.
         """
-        return self.reader(place)(start, stop)
+        if not 0 <= start <= stop <= place.shape[0]:
+            raise DamageError(f"{self._name}: rows {start} to {stop} are asked of an array of {place.shape[0]} rows")
+        view = self.view(place)
+        if view is not None:
+            touch((stop - start) * place.row_bytes)
+            return view[start:stop].copy()
+        array = np.empty((stop - start, *place.shape[1:]), dtype=place.dtype)
+        if array.size:
+            self._fill(array.data.cast("B"), place.start + start * place.row_bytes)
+        return array
 
-    def reader(self, place: Place) -> Callable[[int, int], NDArray[Any]]:
-        """The method `read` of one array, for many small reads: it looks nothing up again."""
-        if place.end > self._size:
-            raise self._cut_short(place)
-        descriptor, first, row_bytes, dtype = self._descriptor, place.start, place.row_bytes, place.dtype
-        rows, *row_shape = place.shape
-
-        def read(start: int, stop: int) -> NDArray[Any]:
-            if not 0 <= start <= stop <= rows:
-                raise DamageError(f"{self._name}: rows {start} to {stop} are asked of an array of {rows} rows")
-            array = np.empty((stop - start, *row_shape), dtype)
-            position = first + start * row_bytes
-            try:
-                # Nearly always this is all.
-                if descriptor is None or os.preadv(descriptor, [array.data], position) != array.nbytes:
-                    self._fill(array, position)
-            except OSError as error:
-                raise StorageError(f"cannot read {self._name}: {explain(error)}") from error
-            return array
-
-        return read
-
-    def _fill(self, array: NDArray[Any], position: int) -> None:
-        view = array.data.cast("B") if array.size else memoryview(b"")
-        while view:
-            count = self._read_some(view, position)
-            if not count:
-                raise DamageError(f"{self._name} is cut short: it ends before byte {position + len(view)}")
-            view, position = view[count:], position + count
-
-    def _cut_short(self, place: Place) -> DamageError:
-        return DamageError(f"{self._name} is cut short: it has {self._size} bytes, an array in it ends at {place.end}")
-
-    def _read_some(self, view: memoryview, position: int) -> int:
-        if self._descriptor is not None:
-            return os.preadv(self._descriptor, [view], position)
-        if self._buffer is not None:
-            view[:] = self._buffer[position : position + len(view)]
-            return len(view)
-        with self._lock:
-            self._file.seek(position)
-            return self._file.readinto(view)  # type: ignore[attr-defined, no-any-return]
+    def _fill(self, view: memoryview, position: int) -> None:
+        try:
+            with self._lock:
+                self._file.seek(position)
+                while view:
+                    count = self._file.readinto(view)  # type: ignore[attr-defined]
+                    if not count:
+                        raise DamageError(f"{self._name} is cut short: it ends before byte {position + len(view)}")
+                    view = view[count:]
+        except OSError as error:
+            raise StorageError(f"cannot read {self._name}: {explain(error)}") from error
 
 
-def _descriptor(file: BinaryIO) -> int | None:
-    """That of a file of this machine."""
+def _is_local(file: BinaryIO) -> bool:
     try:
-        return file.fileno()
+        file.fileno()
     except OSError:
-        return None
+        return False
+    return True
