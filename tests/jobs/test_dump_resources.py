@@ -10,6 +10,8 @@ import apache_beam as beam
 import cloudpickle
 import pytest
 
+from elmo_model.shipped import model_folder
+from elmo_model.weights import read_bilm
 from jobs.encoders.bilm import BiLmEncoderFactory
 from pipeline.config import EncodeConfig, StoreConfig
 from pipeline.derivations import select_columns
@@ -20,6 +22,7 @@ from support.fakes import FakeEncoderFactory
 from support.paths import GOLDEN, TESTS
 
 BASE = GOLDEN / "seeded" / "base"
+LIBRARIES_AND_BATCH = 650e6  # of which 370 MB are there when torch, Beam and Arrow are imported
 
 
 def in_a_process(code: str, *arguments: str | Path, **environment: str) -> str:
@@ -70,6 +73,21 @@ def test_ten_times_the_corpus_takes_no_more_memory(shard_format: str, tmp_path: 
     written = sum(path.stat().st_size for path in (tmp_path / "out10/shards").iterdir())
     assert written > 300e6
     assert peaks[1] <= 1.1 * peaks[0], f"{peaks[0]} kB for one, {peaks[1]} kB for ten times the corpus"
+
+
+@pytest.mark.parametrize("shard_format", ["hdf5", "parquet"])
+def test_a_dump_takes_little_more_than_the_model_and_the_libraries(shard_format: str, tmp_path: Path) -> None:
+    corpus = tmp_path / "corpus.txt"
+    # All lengths up to 100, so that products over nearly all numbers of rows are met.
+    lines = (" ".join(f"word{(n * k) % 999}" for k in range(1, 2 + n % 100)) for n in range(500))
+    corpus.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    command = [sys.executable, "-m", "jobs", "dump", str(corpus), str(tmp_path / "out"), "--format", shard_format]
+    process = subprocess.Popen([*command, "--model", "mini-en"])
+    _, status, usage = os.wait4(process.pid, 0)
+    assert os.waitstatus_to_exitcode(status) == 0
+    weights = sum(weights.numel() * 4 for weights in read_bilm(model_folder("mini-en")).parameters())
+    peak = usage.ru_maxrss * 1024
+    assert peak <= weights + LIBRARIES_AND_BATCH, f"{peak / 1e6:.0f} MB for a model of {weights / 1e6:.0f} MB"
 
 
 def test_a_process_loads_the_model_once_for_all_shards(tmp_path: Path) -> None:
