@@ -41,8 +41,9 @@ FULL_SIZE: dict[str, Any] = {
 }
 STEP_FLOPS = 2 * (1024 * 16384 + 4096 * 512)  # of one token in one layer and direction
 LSTM_FLOPS = 4 * STEP_FLOPS
-_CONVOLUTION_FLOPS: int = 2 * 16 * sum(width * count for width, count in FULL_SIZE["char_cnn"]["filters"])  # of a position
-_HIGHWAY_FLOPS = 2 * (2 * 2 * 2048 * 2048 + 2048 * 512)  # with the projection
+# Of a character's place, and of a word type with the projection.
+_CONVOLUTION_FLOPS: int = 2 * 16 * sum(width * count for width, count in FULL_SIZE["char_cnn"]["filters"])
+_HIGHWAY_FLOPS = 2 * (2 * 2 * 2048 * 2048 + 2048 * 512)
 CEILING_ROWS = 256
 
 
