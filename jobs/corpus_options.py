@@ -29,6 +29,9 @@ def corpus_options(command: Callable[..., int]) -> Callable[..., int]:
     @text("--id-column", default=CorpusConfig.id_column, help="JSON lines and tables: where the id is.")
     @text("--text-column", default=CorpusConfig.text_column, help="JSON lines and tables: where the text is.")
     @text("--tokens-column", default=CorpusConfig.tokens_column, help="JSON lines and tables: where given tokens are.")
+    @text(
+        "--spans-column", default=CorpusConfig.spans_column, help="JSON lines and tables: spans of tokens, for --pool."
+    )
     @choice(
         "--conllu-column", of=ConlluColumn, default=CorpusConfig.conllu_column, help="CoNLL-U: what the tokens are."
     )
@@ -45,6 +48,7 @@ def corpus_options(command: Callable[..., int]) -> Callable[..., int]:
         id_column: str,
         text_column: str,
         tokens_column: str,
+        spans_column: str,
         conllu_column: ConlluColumn,
         conll_column: int | None,
         fasta_id: FastaId,
@@ -59,6 +63,7 @@ def corpus_options(command: Callable[..., int]) -> Callable[..., int]:
             id_column=id_column,
             text_column=text_column,
             tokens_column=tokens_column,
+            spans_column=spans_column,
             conllu_column=conllu_column,
             conll_column=conll_column,
             fasta_id=fasta_id,

@@ -62,7 +62,9 @@ EXIT_WITH_FAILURES = 3
     help="Store one trained sum of all layers: a JSON file with weights and gamma.",
 )
 @click.option(
-    "--pool", default=StoreConfig.pool, help=f"Store a row a sentence instead: {', '.join(POOLS)}, or several."
+    "--pool",
+    default=StoreConfig.pool,
+    help=f"Store a row a sentence, or a span, instead: {', '.join(POOLS)}, or several.",
 )
 @choice("--precision", of=Precision, default=EncodeConfig.precision, help="Of the computation.")
 @choice(

@@ -125,7 +125,8 @@ def select_input_and_output(
         ConfigError: The encoder has no such columns.
         CorpusError: There are no such inputs.
     """
-    selection = select_columns(spec.columns, config.store.layers, pool=config.store.pool)
+    spans = bool(config.corpus.spans_column)
+    selection = select_columns(spec.columns, config.store.layers, pool=config.store.pool, spans=spans)
     return list_inputs(inputs, config.corpus, output=folder), selection
 
 

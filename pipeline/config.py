@@ -39,6 +39,8 @@ class CorpusConfig:
         id_column: Of JSON lines and tables: the name of the id. The next two are those of text and tokens.
         text_column: See `id_column`.
         tokens_column: See `id_column`.
+        spans_column: Of JSON lines and tables: the name of the chosen spans, `[[start, end], ...]` in tokens; empty to
+            read none.
         conllu_column: Of CoNLL-U: what the tokens are.
         conll_column: Of other CoNLL formats: the column of the tokens, counted from 1; None is 1, unless that seems to
             number the rows, which is refused.
@@ -53,6 +55,7 @@ class CorpusConfig:
     id_column: str = "id"
     text_column: str = "text"
     tokens_column: str = "tokens"
+    spans_column: str = ""
     conllu_column: ConlluColumn = "form"
     conll_column: int | None = None
     fasta_id: FastaId = "word"
@@ -110,8 +113,8 @@ class StoreConfig:
         shard_format: One format for all shards of a store.
         dtype: Of every column; float16 is converted by numpy, and a value that overflows fails its sentence.
         layers: `all`, `top`, `average`, layer numbers such as `0,2`, or `mix:` and a weight for each layer.
-        pool: How the tokens of a sentence become one row, `mean`, `max`, `first`, `last` or several such as `mean,max`;
-            empty for a row a token.
+        pool: How the tokens of a sentence, or of each of its spans if those are read, become one row: `mean`, `max`,
+            `first`, `last` or several such as `mean,max`; empty for a row a token.
         shard_tokens: Tokens at which a shard is closed; a sentence is never split.
     """
 
@@ -136,3 +139,9 @@ class DumpConfig:
     corpus: CorpusConfig = field(default_factory=CorpusConfig)
     encode: EncodeConfig = field(default_factory=EncodeConfig)
     store: StoreConfig = field(default_factory=StoreConfig)
+
+    def __post_init__(self) -> None:
+        if self.corpus.spans_column and not self.store.pool:
+            raise ConfigError(
+                f"spans of {self.corpus.spans_column!r} are read to be pooled: say how, such as mean, or read no spans"
+            )

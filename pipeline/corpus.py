@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 
 from pipeline.config import CorpusConfig
-from pipeline.errors import ConfigError
-from pipeline.formats.base import RawSentence, malformed
+from pipeline.errors import ConfigError, CorpusError
+from pipeline.formats.base import FieldNames, RawSentence, malformed
 from pipeline.formats.conll import parse_conll, parse_conllu
 from pipeline.formats.fasta import parse_fasta
 from pipeline.formats.jsonl import parse_jsonl
@@ -68,11 +68,12 @@ def read_sentences(
     tokenizer finds, with `#1`, `#2`, ... after the id, also if it finds one. Given tokens are kept as they are. Lone
     surrogates, which no encoding can store, are dropped.
 
-    Adds to `counts`: `blank` (sentences without tokens), `skipped_blank` (those left out) and `dropped_surrogates`.
+    Adds to `counts`: `blank` (sentences without tokens), `skipped_blank` (those left out), `dropped_surrogates`, and
+    `spans` if those are read.
 
     Raises:
-        CorpusError: The file cannot be read as its format, an id is empty or has a lone surrogate, or a sentence
-            without tokens is refused; names the file and line.
+        CorpusError: The file cannot be read as its format, an id is empty or has a lone surrogate, a span is not within
+            its sentence, or a sentence without tokens is refused; names the file and line.
     """
     whole_lines = tokenizer.name == "whitespace"
     for raw in _parse(file, config, digest):
@@ -85,6 +86,10 @@ def read_sentences(
             raise malformed(file.name, raw.line, "neither text nor tokens")
         elif whole_lines:
             pieces = [(identifier, text, text.split())]
+        elif raw.spans:
+            raise malformed(
+                file.name, raw.line, f"spans count tokens, which {tokenizer.name} has yet to make: give both"
+            )
         else:
             pieces = [(f"{identifier}#{n}", part, tokens) for n, (part, tokens) in enumerate(tokenizer(text), 1)]
         for piece_id, piece_text, tokens in pieces:
@@ -95,12 +100,21 @@ def read_sentences(
                 if config.blank_lines == "skip":
                     counts["skipped_blank"] += 1
                     continue
-            yield Sentence(id=piece_id, tokens=tuple(tokens), text=piece_text, source=file.name, line=raw.line)
+            yield Sentence(
+                id=piece_id,
+                tokens=tuple(tokens),
+                text=piece_text,
+                source=file.name,
+                line=raw.line,
+                spans=_checked_spans(raw, len(tokens), file.name, counts),
+            )
 
 
 def _parse(file: InputFile, config: CorpusConfig, digest: Digest | None) -> Iterator[RawSentence]:
     name, chosen = file.name, input_format(file.name, config)
-    names = (config.id_column, config.text_column, config.tokens_column)
+    names = FieldNames(config.id_column, config.text_column, config.tokens_column, config.spans_column)
+    if names.spans and chosen not in ("parquet", "jsonl"):
+        raise CorpusError(f"{name}: spans are read from JSON lines and tables, not from the format {chosen}")
     if chosen == "parquet":
         return read_table(file, names=names, digest=digest)
     lines = read_lines(file, encoding=config.encoding, digest=digest)
@@ -125,6 +139,19 @@ def _checked_id(identifier: str, source: str, line: int) -> str:
     if _has_lone_surrogate(identifier):
         raise malformed(source, line, f"the id {identifier!r} has a lone surrogate, which cannot be stored")
     return identifier
+
+
+def _checked_spans(raw: RawSentence, tokens: int, source: str, counts: Counter[str]) -> tuple[tuple[int, int], ...]:
+    if raw.spans is None:
+        return ()
+    for start, end in raw.spans:
+        if not 0 <= start < end <= tokens:
+            problem = (
+                f"the span [{start}, {end}] is not within the {tokens} tokens; it starts at 0 and ends behind its last"
+            )
+            raise malformed(source, raw.line, problem)
+    counts["spans"] += len(raw.spans)
+    return tuple((start, end) for start, end in raw.spans)
 
 
 def _storable(text: str, counts: Counter[str]) -> str:

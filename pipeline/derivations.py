@@ -3,13 +3,14 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate, pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import ConfigError
 from pipeline.pooling import pool_names, pooled
-from pipeline.schema import Column
+from pipeline.schema import Column, RowAxis
 
 NAMED_CHOICES = ("all", "top", "average")
 MIX = "mix:"
@@ -17,7 +18,7 @@ MIX = "mix:"
 
 @dataclass(frozen=True, kw_only=True)
 class Selection:
-    """What a dump computes and stores: raw columns, or one sum of layers; per token, or pooled over each sentence.
+    """What a dump computes and stores: raw columns, or one sum of layers; a row a token, a sentence or a span.
 
     Attributes:
         raw: The raw columns that the encoder must compute.
@@ -25,6 +26,7 @@ class Selection:
         sum_name: The name of the sum of layers, if that is what is stored or pooled.
         layer_weights: The weight of each published layer in that sum, lowest first.
         pools: How tokens are pooled; by none, each token is stored.
+        pooled_rows: What one row is pooled over.
     """
 
     raw: tuple[Column, ...]
@@ -32,26 +34,37 @@ class Selection:
     sum_name: str | None = None
     layer_weights: tuple[float, ...] = ()
     pools: tuple[str, ...] = ()
+    pooled_rows: RowAxis = "sentence"
 
     def derive(
-        self, computed: Mapping[str, NDArray[np.float32]], lengths: Sequence[int]
+        self,
+        computed: Mapping[str, NDArray[np.float32]],
+        lengths: Sequence[int],
+        spans: Sequence[Sequence[tuple[int, int]]] = (),
     ) -> dict[str, NDArray[np.float32]]:
         """The stored columns of a batch, from the raw ones (tokens, width).
 
         Args:
             computed: The raw columns.
             lengths: Tokens of each sentence.
+            spans: Of each sentence, if they are what is pooled over.
 
         Returns:
-            For each stored column float32 (tokens, width), or (sentences, width) if it is pooled.
+            For each stored column float32 (tokens, width), or (sentences, width) or (spans, width) if it is pooled.
         """
         if self.sum_name is not None:
             computed = {self.sum_name: self._sum_of_layers(computed)}
         if not self.pools:
             return dict(computed)
-        return {
-            f"{name}_{how}": pooled(rows, lengths, how=how) for name, rows in computed.items() for how in self.pools
-        }
+        ends = list(accumulate(lengths, initial=0))
+        bounds = list(pairwise(ends))
+        if self.pooled_rows == "span":
+            bounds = [
+                (first + start, first + end)
+                for first, chosen in zip(ends[:-1], spans, strict=True)
+                for start, end in chosen
+            ]
+        return {f"{name}_{how}": pooled(rows, bounds, how=how) for name, rows in computed.items() for how in self.pools}
 
     def _sum_of_layers(self, computed: Mapping[str, NDArray[np.float32]]) -> NDArray[np.float32]:
         parts = (
@@ -80,13 +93,14 @@ def layer_columns(columns: Sequence[Column]) -> list[tuple[str, ...]]:
     return [tuple(layers[layer]) for layer in sorted(layers)]
 
 
-def select_columns(columns: Sequence[Column], layers: str, *, pool: str = "") -> Selection:
+def select_columns(columns: Sequence[Column], layers: str, *, pool: str = "", spans: bool = False) -> Selection:
     """The selection that the settings of a store ask for.
 
     Args:
         columns: All that the encoder can compute.
         layers: `all`, `top`, `average`, layer numbers such as `0,2`, or `mix:` and a weight for each layer.
-        pool: How the tokens of a sentence become one row, such as `mean` or `mean,max`; empty for a row a token.
+        pool: How several tokens become one row, such as `mean` or `mean,max`; empty for a row a token.
+        spans: Whether those are the tokens of a span, or else of a sentence.
 
     Raises:
         ConfigError: The choice is unknown, names a layer that the model does not have, or lacks a weight.
@@ -106,7 +120,7 @@ def select_columns(columns: Sequence[Column], layers: str, *, pool: str = "") ->
         wanted = {numbers[-1]} if layers == "top" and numbers else _layer_numbers(layers, numbers)
         chosen = tuple(column for column in columns if column.layer in wanted)
         selection = Selection(raw=chosen, stored=chosen)
-    return _with_pools(selection, pool_names(pool))
+    return _with_pools(selection, pool_names(pool), "span" if spans else "sentence")
 
 
 def _layer_sum(name: str, columns: Sequence[Column], weights: tuple[float, ...], words: str) -> Selection:
@@ -120,22 +134,23 @@ def _layer_sum(name: str, columns: Sequence[Column], weights: tuple[float, ...],
     return Selection(raw=tuple(columns), stored=(total,), sum_name=name, layer_weights=weights)
 
 
-def _with_pools(selection: Selection, pools: tuple[str, ...]) -> Selection:
+def _with_pools(selection: Selection, pools: tuple[str, ...], rows: RowAxis) -> Selection:
     if not pools:
         return selection
+    over = "tokens of each span" if rows == "span" else "tokens"
     stored = tuple(
         Column(
             name=f"{column.name}_{how}",
-            rows="sentence",
+            rows=rows,
             width=column.width,
             layer=None,
             direction=column.direction,
-            derived=f"{how} over the tokens of {column.name}" + (f" ({column.derived})" if column.derived else ""),
+            derived=f"{how} over the {over} of {column.name}" + (f" ({column.derived})" if column.derived else ""),
         )
         for column in selection.stored
         for how in pools
     )
-    return replace(selection, stored=stored, pools=pools)
+    return replace(selection, stored=stored, pools=pools, pooled_rows=rows)
 
 
 def _mix_weights(layers: str, numbers: Sequence[int]) -> tuple[float, ...]:

@@ -142,24 +142,24 @@ def _store(
 ) -> list[int]:
     """Writes the features of a piece; returns the positions left out because a value cannot be stored."""
     assert piece.encoded is not None
-    lengths = np.array([len(sentences[position].tokens) for position in piece.positions])
+    chosen = [sentences[position] for position in piece.positions]
+    lengths = [len(sentence.tokens) for sentence in chosen]
+    spans = [sentence.spans for sentence in chosen]
     # numpy converts, since HDF5's own conversion to half floats has been wrong; an overflow is found below.
     with np.errstate(over="ignore"):
         values = {
             name: array.astype(store.dtype, copy=False)
-            for name, array in selection.derive(piece.encoded.columns, lengths.tolist()).items()
+            for name, array in selection.derive(piece.encoded.columns, lengths, spans).items()
         }
-    good = np.ones(len(lengths), dtype=bool)
+    good = np.ones(len(chosen), dtype=bool)
+    counts = {"token": lengths, "sentence": [1] * len(chosen), "span": [len(each) for each in spans]}
+    owners = {rows: np.repeat(np.arange(len(chosen)), count) for rows, count in counts.items()}
     for column in selection.stored:
         finite = np.isfinite(values[column.name]).all(axis=1)
         if not finite.all():
-            owner = np.repeat(np.arange(len(lengths)), lengths) if column.rows == "token" else np.arange(len(lengths))
-            good[owner[~finite]] = False
+            good[owners[column.rows][~finite]] = False
     if not good.all():
-        values = {
-            column.name: values[column.name][np.repeat(good, lengths) if column.rows == "token" else good]
-            for column in selection.stored
-        }
+        values = {column.name: values[column.name][good[owners[column.rows]]] for column in selection.stored}
     writer.write([position for position, ok in zip(piece.positions, good, strict=True) if ok], values)
     return [position for position, ok in zip(piece.positions, good, strict=True) if not ok]
 

@@ -140,6 +140,11 @@ class Features:
         return self.sentence.text
 
     @property
+    def spans(self) -> tuple[tuple[int, int], ...]:
+        """The tokens, from one up to another, of each row of a span column; none in a store without such columns."""
+        return self.sentence.spans
+
+    @property
     def source(self) -> str:
         """The input file, relative to the corpus."""
         return self.sentence.source
@@ -150,7 +155,7 @@ class Features:
         return self.sentence.line
 
     def column(self, name: str, *, dtype: DTypeLike | None = None) -> NDArray[Any]:
-        """One column of the sentence, newly read: (tokens, width), or (width) for a sentence column.
+        """One column of the sentence, newly read: (tokens, width), (spans, width), or (width) for a sentence column.
 
         Args:
             name: One of `store.columns`.

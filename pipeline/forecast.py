@@ -11,9 +11,10 @@ from pipeline.scanning import CorpusScan, PlannedShard
 from pipeline.schema import Column
 
 # Beside vectors and strings, in bytes, as measured: offsets, status, line and index row of a sentence, the offset of
-# a token, and the structure, receipt and manifest entry of a shard.
+# a token, the bounds of a span, and the structure, receipt and manifest entry of a shard.
 _SENTENCE_BYTES = 58
 _TOKEN_BYTES = 8
+_SPAN_BYTES = 16
 _SHARD_BYTES: dict[str, int] = {"hdf5": 21_000, "parquet": 7_000}
 
 
@@ -25,7 +26,7 @@ class Forecast:
         shards: How many there will be.
         sentences: Of the corpus, blank ones included.
         tokens: Of the corpus.
-        vector_bytes: Of all columns, exact but for columns with a row for each span, which are not in it.
+        vector_bytes: Of all columns, exact.
         store_bytes: Of the finished store, an estimate.
         counts: Of the corpus, as `CorpusScan` counts.
     """
@@ -50,18 +51,19 @@ class Forecast:
 
         Args:
             shards: All of them.
-            counts: With `string_bytes`.
+            counts: With `string_bytes`, and `spans` if there are any.
             config: Of the store.
             columns: All that is stored.
         """
         sentences = sum(shard.sentences for shard in shards)
         tokens = sum(shard.tokens for shard in shards)
-        rows = {"token": tokens, "sentence": sentences, "span": 0}
+        rows = {"token": tokens, "sentence": sentences, "span": counts.get("spans", 0)}
         vector_bytes = sum(rows[column.rows] * column.width for column in columns) * np.dtype(config.dtype).itemsize
         other = (
             counts.get("string_bytes", 0)
             + sentences * _SENTENCE_BYTES
             + tokens * _TOKEN_BYTES
+            + rows["span"] * _SPAN_BYTES
             + len(shards) * _SHARD_BYTES[config.shard_format]
         )
         return cls(

@@ -61,7 +61,7 @@ class Plan:
         share = sum(shard.tokens + shard.sentences for shard in chosen) / max(1, self.tokens + self.sentences)
         return Forecast.of(
             chosen,
-            {"string_bytes": round(share * self.counts.get("string_bytes", 0))},
+            {name: round(share * self.counts.get(name, 0)) for name in ("string_bytes", "spans")},
             config=StoreConfig(**self.settings["store"]),
             columns=[Column.from_json(column) for column in self.settings["columns"]],
         ).store_bytes

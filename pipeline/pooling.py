@@ -1,4 +1,4 @@
-"""One vector for a sentence, from those of its tokens."""
+"""One vector for a sentence or a span, from those of its tokens."""
 
 from collections.abc import Sequence
 
@@ -22,25 +22,23 @@ def pool_names(pool: str) -> tuple[str, ...]:
     return names
 
 
-def pooled(rows: NDArray[np.float32], lengths: Sequence[int], *, how: str) -> NDArray[np.float32]:
-    """One row a sentence, float32 (sentences, width); zero for a sentence of no tokens.
+def pooled(rows: NDArray[np.float32], bounds: Sequence[tuple[int, int]], *, how: str) -> NDArray[np.float32]:
+    """One row for each run of tokens, float32 (runs, width); zero for a run of no tokens.
 
     Args:
-        rows: The tokens of all sentences, one after the other (tokens, width).
-        lengths: Tokens of each sentence.
+        rows: The vectors of tokens (tokens, width).
+        bounds: Where each run starts, and where it has ended.
         how: One of POOLS. The mean is summed in float64, so that it is exact for proteins of many thousand tokens too.
     """
-    result = np.zeros((len(lengths), rows.shape[1]), dtype=np.float32)
-    start = 0
-    for sentence, length in enumerate(lengths):
-        tokens = rows[start : start + length]
-        start += length
-        if not length:
+    result = np.zeros((len(bounds), rows.shape[1]), dtype=np.float32)
+    for run, (start, end) in enumerate(bounds):
+        tokens = rows[start:end]
+        if start == end:
             continue
         if how == "mean":
-            result[sentence] = tokens.mean(axis=0, dtype=np.float64)
+            result[run] = tokens.mean(axis=0, dtype=np.float64)
         elif how == "max":
-            result[sentence] = tokens.max(axis=0)
+            result[run] = tokens.max(axis=0)
         else:
-            result[sentence] = tokens[0] if how == "first" else tokens[-1]
+            result[run] = tokens[0] if how == "first" else tokens[-1]
     return result

@@ -163,7 +163,7 @@ class FeatureStore:
         return [shard.id(row) for shard in shards for row in shard.find(text)]
 
     def column(self, name: str) -> Iterator[NDArray[Any]]:
-        """A column of the whole store, shard by shard: (tokens, width) each, or (sentences, width).
+        """A column of the whole store, shard by shard: (rows, width) each, of tokens, sentences or spans.
 
         Failed sentences keep their rows, which are zero.
 

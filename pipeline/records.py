@@ -13,6 +13,7 @@ class Sentence:
         text: The sentence as it stood in the input; None where the input gave tokens only.
         source: The input file, relative to the corpus, with POSIX separators.
         line: The 1-based line of the decompressed file where the sentence starts.
+        spans: Chosen runs of tokens, each from a position up to another; none unless the corpus is read with them.
     """
 
     id: str
@@ -20,3 +21,4 @@ class Sentence:
     text: str | None
     source: str
     line: int
+    spans: tuple[tuple[int, int], ...] = ()

@@ -21,8 +21,14 @@ An HDF5 shard holds, for its `sentences` in document order and the `tokens` of a
     text/bytes, text/offsets            the same; text/present (sentences) uint8 is 0 where there is no text
     token/bytes, token/offsets          the same, (tokens + 1) offsets
 
+A span column has (spans, width) in `columns/<name>`, and beside it stand
+
+    span/offsets            (sentences + 1) int64; sentence r has the spans span/offsets[r] up to span/offsets[r + 1]
+    span/start, span/end    (spans) int64; the tokens from start up to end, counted from 0 within their sentence
+
 A Parquet shard has one row a sentence: `id`, `text`, `tokens`, `source`, `line`, `status`, and each column under its
-name as a flat list of tokens x width numbers (sentence columns: width numbers).
+name as a flat list of tokens x width numbers (sentence columns: width numbers; span columns: spans x width numbers, and
+beside them `spans`, a flat list of start, end, start, end, ...).
 
 Both carry SHARD_ATTRIBUTE, JSON that lists the columns as the manifest does: an attribute of the HDF5 root, a key of
 the Parquet schema's metadata. Numbers are little-endian. A failed sentence and one without tokens keep their rows: the

@@ -18,6 +18,8 @@ _SCHEMA = pa.schema(
         pa.field("tokens", pa.list_(pa.field("element", pa.string(), nullable=False)), nullable=False),
         pa.field("source", pa.string(), nullable=False),
         pa.field("line", pa.int64(), nullable=False),
+        # A flat list of start, end, start, end, ...
+        pa.field("spans", pa.list_(pa.field("element", pa.int64(), nullable=False)), nullable=False),
     ]
 )
 
@@ -62,8 +64,17 @@ def read_task(folder: Folder, shard: int) -> list[Sentence]:
         advice = "remove it and run the same command again to plan it anew"
         raise StorageError(f"{folder.url}/{name} is no task file ({problem}); {advice}") from None
     return [
-        Sentence(id=identifier, text=text, tokens=tuple(tokens), source=source, line=line)
-        for identifier, text, tokens, source, line in zip(*(columns[name] for name in _SCHEMA.names), strict=True)
+        Sentence(
+            id=identifier,
+            text=text,
+            tokens=tuple(tokens),
+            source=source,
+            line=line,
+            spans=tuple(zip(spans[::2], spans[1::2], strict=True)),
+        )
+        for identifier, text, tokens, source, line, spans in zip(
+            *(columns[name] for name in _SCHEMA.names), strict=True
+        )
     ]
 
 
@@ -94,6 +105,7 @@ def _table(sentences: Sequence[Sentence]) -> pa.Table:
             tokens,
             pa.array([sentence.source for sentence in sentences], pa.string()),
             pa.array([sentence.line for sentence in sentences], pa.int64()),
+            pa.array([list(chain.from_iterable(s.spans)) for s in sentences], _SCHEMA.field("spans").type),
         ],
         schema=_SCHEMA,
     )

@@ -1,7 +1,7 @@
 """Checking a store against itself: every file, byte for byte, and what the bytes mean."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Any
@@ -145,14 +145,22 @@ def _content_problems(shard: ShardReader, columns: tuple[Column, ...], entry: Sh
         sentence = shard.sentence(row)
         if len(sentence.tokens) != tokens:
             yield f"sentence {sentence.id!r} lists {len(sentence.tokens)} tokens, but has {tokens} rows"
+        if not all(0 <= start < end <= tokens for start, end in sentence.spans):
+            yield f"sentence {sentence.id!r} has {tokens} tokens, but the spans {sentence.spans!r:.80}"
     # A vector of zeros is an answer where no context is used, such as that of an unknown word in a table.
     contextual = any(column.direction != "none" for column in columns)
-    for start, stop in _blocks(shard, max((column.width for column in columns), default=1)):
+    offsets = {rows: shard.row_offsets(rows) for rows in {column.rows for column in columns}}
+    for start, stop in _blocks(
+        [shard.offsets, *offsets.values()], max((column.width for column in columns), default=1)
+    ):
         nonzero = np.zeros(stop - start, dtype=bool)
-        lengths = np.diff(shard.offsets[start : stop + 1])
+        has_tokens = np.diff(shard.offsets[start : stop + 1]) > 0
+        has_rows = np.zeros(stop - start, dtype=bool)
         for column in columns:
             values = shard.block(column.name, start, stop)
-            rows = np.repeat(np.arange(stop - start), lengths) if column.rows == "token" else np.arange(stop - start)
+            lengths = np.diff(offsets[column.rows][start : stop + 1])
+            rows = np.repeat(np.arange(stop - start), lengths)
+            has_rows |= lengths > 0
             if len(values) != len(rows):
                 yield f"column {column.name} has {len(values)} rows for {len(rows)}"
                 continue
@@ -163,18 +171,18 @@ def _content_problems(shard: ShardReader, columns: tuple[Column, ...], entry: Sh
         failed = shard.status[start:stop] == STATUS_FAILED
         for row in np.flatnonzero(nonzero & failed).tolist():
             yield f"sentence {shard.id(start + row)!r} has failed, but has vectors that are not zero"
-        for row in np.flatnonzero(~nonzero & ~failed & (lengths > 0)).tolist() if contextual else ():
+        for row in np.flatnonzero(~nonzero & ~failed & has_tokens & has_rows).tolist() if contextual else ():
             yield f"sentence {shard.id(start + row)!r} has nothing but zeros"
 
 
-def _blocks(shard: ShardReader, width: int) -> Iterator[tuple[int, int]]:
+def _blocks(row_offsets: Sequence[NDArray[np.int64]], width: int) -> Iterator[tuple[int, int]]:
     """Bounds of runs of sentences that have about `_BLOCK_VALUES` numbers a column, in order."""
     most = max(1, _BLOCK_VALUES // width)
-    start = 0
-    while start < len(shard):
+    start, sentences = 0, len(row_offsets[0]) - 1
+    while start < sentences:
         # Empty sentences are rows of sentence columns too, so a block has no more sentences than it may have rows.
-        stop = int(np.searchsorted(shard.offsets, shard.offsets[start] + most, side="right")) - 1
-        stop = min(max(stop, start + 1), start + most, len(shard))
+        stop = min(int(np.searchsorted(offsets, offsets[start] + most, side="right")) - 1 for offsets in row_offsets)
+        stop = min(max(stop, start + 1), start + most, sentences)
         yield start, stop
         start = stop
 

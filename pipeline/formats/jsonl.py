@@ -4,10 +4,10 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from pipeline.formats.base import RawSentence, malformed, raw_sentence
+from pipeline.formats.base import FieldNames, RawSentence, malformed, raw_sentence
 
 
-def parse_jsonl(lines: Iterable[str], *, source: str, names: tuple[str, str, str]) -> Iterator[RawSentence]:
+def parse_jsonl(lines: Iterable[str], *, source: str, names: FieldNames) -> Iterator[RawSentence]:
     """A sentence for every line that is not blank, from its keys of these names; see `raw_sentence`.
 
     Raises:

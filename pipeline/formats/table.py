@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipeline.errors import CorpusError
-from pipeline.formats.base import RawSentence, malformed, raw_sentence
+from pipeline.formats.base import FieldNames, RawSentence, malformed, raw_sentence
 from pipeline.formats.streams import Digest, InputFile, decompressed
 
 _BATCH_ROWS = 1000
@@ -18,7 +18,7 @@ _BATCH_ROWS = 1000
 _PARQUET, _ARROW_FILE = b"PAR1", b"ARROW1"
 
 
-def read_table(file: InputFile, *, names: tuple[str, str, str], digest: Digest | None = None) -> Iterator[RawSentence]:
+def read_table(file: InputFile, *, names: FieldNames, digest: Digest | None = None) -> Iterator[RawSentence]:
     """A sentence for every row, from its columns of these names; see `raw_sentence`. Lines are rows, counted from 1.
 
     Arrow tables may be in the file format (Feather) or the stream format.
@@ -35,8 +35,8 @@ def read_table(file: InputFile, *, names: tuple[str, str, str], digest: Digest |
                 for record in batch.to_pylist():
                     row += 1
                     sentence = raw_sentence(record, names, source=file.name, line=row)
-                    if sentence.id is None and names[0] in record:
-                        raise malformed(file.name, row, f"the id in {names[0]!r} is null")
+                    if sentence.id is None and names.id in record:
+                        raise malformed(file.name, row, f"the id in {names.id!r} is null")
                     yield sentence
     except CorpusError:
         raise
@@ -58,7 +58,7 @@ def _on_disk(file: InputFile) -> Iterator[Path]:
         yield Path(copy.name)
 
 
-def _batches(path: Path, source: str, names: tuple[str, str, str]) -> Iterator[pa.RecordBatch]:
+def _batches(path: Path, source: str, names: FieldNames) -> Iterator[pa.RecordBatch]:
     with path.open("rb") as opened:
         magic = opened.read(len(_ARROW_FILE))
     if magic.startswith(_PARQUET):
@@ -78,9 +78,10 @@ def _batches(path: Path, source: str, names: tuple[str, str, str]) -> Iterator[p
                 yield batch.select(columns).slice(start, _BATCH_ROWS)
 
 
-def _present(schema: pa.Schema, source: str, names: tuple[str, str, str]) -> list[str]:
+def _present(schema: pa.Schema, source: str, names: FieldNames) -> list[str]:
     present = [name for name in names if name in schema.names]
-    if not {*present} & {*names[1:]}:
-        wanted = " or ".join(map(repr, names[1:]))
+    contents, spans = (names.text, names.tokens), (names.spans,) if names.spans else ()
+    if not {*present} & {*contents} or not {*spans} <= {*present}:
+        wanted = " or ".join(map(repr, contents if not {*present} & {*contents} else spans))
         raise CorpusError(f"{source}: no column {wanted}; its columns are {', '.join(map(repr, schema.names))}")
     return present

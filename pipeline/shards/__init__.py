@@ -11,9 +11,8 @@ from typing import Any, BinaryIO, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.errors import ConfigError
 from pipeline.records import Sentence
-from pipeline.schema import Column, ShardFormat, StoredDtype
+from pipeline.schema import Column, RowAxis, ShardFormat, StoredDtype
 
 
 class ShardWriter(Protocol):
@@ -25,7 +24,7 @@ class ShardWriter(Protocol):
         Args:
             rows: Positions of the sentences in the shard, in any order, each written or failed once.
             values: For every column, in the stored dtype, (tokens of those sentences one after the other, width), or
-                (sentences, width) for a sentence column.
+                (sentences, width) for a sentence column and (their spans, width) for a span column.
 
         Raises:
             ValueError: A row was given before, or a column is missing or has another shape or dtype.
@@ -71,6 +70,10 @@ class ShardReader(Protocol):
         """(sentences + 1): sentence r has the token rows offsets[r] up to offsets[r + 1]."""
         ...
 
+    def row_offsets(self, rows: RowAxis) -> NDArray[np.int64]:
+        """(sentences + 1): where the rows of each sentence start on an axis, and the number of rows at the end."""
+        ...
+
     @property
     def status(self) -> NDArray[np.uint8]:
         """(sentences): one of `schema.STATUS` each."""
@@ -97,18 +100,18 @@ class ShardReader(Protocol):
         ...
 
     def column(self, name: str, row: int) -> NDArray[Any]:
-        """The vectors of a sentence in one column, (tokens, width), or (1, width) of a sentence column; newly read."""
+        """The vectors of a sentence in one column, (rows, width), the one row of a sentence column too; newly read."""
         ...
 
     def columns(self, names: tuple[str, ...], row: int) -> list[NDArray[Any]]:
-        """The vectors of a sentence in some columns, each (tokens, width), or (1, width) of a sentence column.
+        """The vectors of a sentence in some columns, each (rows, width), the one row of a sentence column too.
 
         In the stored dtype; read-only where they are views of the file.
         """
         ...
 
     def block(self, name: str, start: int, stop: int) -> NDArray[Any]:
-        """The vectors of the sentences from start up to stop: (their tokens, width) or (sentences, width)."""
+        """The vectors of the sentences from start up to stop: (their rows, width)."""
         ...
 
 
@@ -126,9 +129,6 @@ def create_shard(
         ConfigError: A column or sentence cannot be stored in this format.
         StorageError: The file cannot be created.
     """
-    for column in columns:
-        if column.rows == "span":
-            raise ConfigError(f"column {column.name}: shards hold rows for tokens and sentences, not for spans")
     if shard_format == "hdf5":
         from pipeline.shards.hdf5 import Hdf5Writer  # noqa: PLC0415 - one format needs one library
 

@@ -22,14 +22,14 @@ from numpy.typing import NDArray
 
 from pipeline.errors import DamageError, StorageError
 from pipeline.records import Sentence
-from pipeline.schema import SHARD_ATTRIBUTE, Column, StoredDtype, describe_columns
+from pipeline.schema import SHARD_ATTRIBUTE, Column, RowAxis, StoredDtype, describe_columns
 from pipeline.shards.placement import (
     Place,
     PlacedReader,
     PlacedWriter,
-    row_bounds,
+    RowOffsets,
+    row_offsets,
     sentence_is,
-    sentence_offsets,
     shape_of,
     touch,
     write_at,
@@ -40,11 +40,12 @@ from pipeline.storage import explain
 _LIBVER = ("earliest", "v108")
 _ALIGNMENT = 64
 
-# Of every shard, beside its columns.
+# Of every shard, beside its columns; and of one with span columns.
 _DATASETS = (
     *("offsets", "status", "line", "text/present"),
     *(f"{name}/{part}" for name in ("id", "source", "text", "token") for part in ("offsets", "bytes")),
 )
+_SPAN_DATASETS = ("span/offsets", "span/start", "span/end")
 
 
 class Hdf5Writer(PlacedWriter):
@@ -82,7 +83,7 @@ def _system_error(error: OSError | RuntimeError) -> Exception:
 
 def _try_space(path: Path, *, columns: Sequence[Column], dtype: StoredDtype, sentences: Sequence[Sentence]) -> None:
     """Finds a disk that is too full before HDF5 does, which would complain at length about its half-written file."""
-    offsets = sentence_offsets(sentences)
+    offsets = row_offsets(sentences)
     values = sum(math.prod(shape_of(column, offsets)) for column in columns)
     if values:
         with path.open("wb") as file:
@@ -93,12 +94,12 @@ def _create(
     path: Path, *, columns: Sequence[Column], dtype: StoredDtype, sentences: Sequence[Sentence]
 ) -> dict[str, Place]:
     """Writes a whole shard but for the vectors and the status; all of these are zero."""
-    offsets = sentence_offsets(sentences)
+    offsets = row_offsets(sentences)
     with h5py.File(
         path, "w", libver=_LIBVER, track_order=False, alignment_threshold=1, alignment_interval=_ALIGNMENT
     ) as file:
         file.attrs[SHARD_ATTRIBUTE] = describe_columns(columns)
-        file.create_dataset("offsets", data=offsets, track_times=False)
+        file.create_dataset("offsets", data=offsets["token"], track_times=False)
         lines = np.fromiter((sentence.line for sentence in sentences), dtype=np.int64, count=len(sentences))
         file.create_dataset("line", data=lines, track_times=False)
         _create_strings(file, "id", (sentence.id for sentence in sentences))
@@ -107,10 +108,19 @@ def _create(
         present = np.fromiter((s.text is not None for s in sentences), dtype=np.uint8, count=len(sentences))
         file.create_dataset("text/present", data=present, track_times=False)
         _create_strings(file, "token", (token for sentence in sentences for token in sentence.tokens))
+        if _has_spans(columns):
+            file.create_dataset("span/offsets", data=offsets["span"], track_times=False)
+            for part, name in enumerate(("span/start", "span/end")):
+                bounds = np.array([span[part] for sentence in sentences for span in sentence.spans], dtype=np.int64)
+                file.create_dataset(name, data=bounds, track_times=False)
         _create_empty(file, "status", (len(sentences),), np.dtype(np.uint8))
         for column in columns:
             _create_empty(file, f"columns/{column.name}", shape_of(column, offsets), np.dtype(dtype))
         return _places(file, columns)
+
+
+def _has_spans(columns: Iterable[Column]) -> bool:
+    return any(column.rows == "span" for column in columns)
 
 
 def _create_strings(file: h5py.File, name: str, strings: Iterable[str]) -> None:
@@ -133,13 +143,14 @@ def _create_empty(file: h5py.File, name: str, shape: tuple[int, ...], dtype: np.
     h5py.h5d.create(file.id, name.encode("ascii"), kind, h5py.h5s.create_simple(shape), settings, links)
 
 
-def _places(file: h5py.File, columns: Iterable[Column]) -> dict[str, Place]:
+def _places(file: h5py.File, columns: Sequence[Column]) -> dict[str, Place]:
     """Where every dataset of a shard stands; what is missing is left out.
 
     By name and by h5py's low-level interface, at half the cost of a walk, since a commit opens all shards there are.
     """
     places = {}
-    for name in (*_DATASETS, *(f"columns/{column.name}" for column in columns)):
+    spans = _SPAN_DATASETS if _has_spans(columns) else ()
+    for name in (*_DATASETS, *spans, *(f"columns/{column.name}" for column in columns)):
         with contextlib.suppress(KeyError):
             node = h5py.h5d.open(file.id, name.encode())
             start = node.get_offset()
@@ -149,7 +160,7 @@ def _places(file: h5py.File, columns: Iterable[Column]) -> dict[str, Place]:
     return places
 
 
-def _read_layout(file: BinaryIO, name: str, columns: Iterable[Column]) -> dict[str, Place]:
+def _read_layout(file: BinaryIO, name: str, columns: Sequence[Column]) -> dict[str, Place]:
     try:
         # Through the file object HDF5 takes no lock.
         with h5py.File(file, "r") as opened:
@@ -180,9 +191,13 @@ class Hdf5Reader:
         self.layout = layout if layout is not None else _read_layout(file, name, columns)
         self.offsets = self._array("offsets", np.int64)
         self.status = self._array("status", np.uint8)
+        spans = _has_spans(columns)
+        self._span_offsets = self._array("span/offsets", np.int64) if spans else np.zeros(len(self) + 1, np.int64)
         self._check(np.dtype(dtype))
         # Indexing a buffer costs a fraction of indexing an array, and with the views it is all that a look-up does.
         self._bounds = self.offsets.data
+        bounds = {"token": self._bounds, "sentence": range(len(self) + 1), "span": self._span_offsets.data}
+        self._bounds_of = {column.name: bounds[column.rows] for column in columns}
         self._views = self._token_views()
         self._chosen: dict[tuple[str, ...], list[NDArray[Any]]] = {}
         self._row_bytes = max((column.width for column in columns), default=0) * np.dtype(dtype).itemsize
@@ -207,7 +222,14 @@ class Hdf5Reader:
             text=self._strings("text", row, row + 1)[0] if has_text else None,
             source=self._strings("source", row, row + 1)[0],
             line=int(self._array("line", np.int64, row, row + 1)[0]),
+            spans=self._spans(int(self._span_offsets[row]), int(self._span_offsets[row + 1])),
         )
+
+    def row_offsets(self, rows: RowAxis) -> NDArray[np.int64]:
+        """See `ShardReader.row_offsets`."""
+        if rows == "token":
+            return self.offsets
+        return self._span_offsets if rows == "span" else np.arange(len(self) + 1)
 
     def find(self, text: str) -> list[int]:
         """See `ShardReader.find`."""
@@ -239,8 +261,8 @@ class Hdf5Reader:
 
     def block(self, name: str, start: int, stop: int) -> NDArray[Any]:
         """See `ShardReader.block`."""
-        first, last = row_bounds(self._columns[name], self.offsets, start, stop)
-        return self._file.read(self.layout[f"columns/{name}"], first, last)
+        bounds = self._bounds_of[name]
+        return self._file.read(self.layout[f"columns/{name}"], bounds[start], bounds[stop])
 
     def _token_views(self) -> dict[str, NDArray[Any]]:
         """The columns that have rows for tokens as views of the file; none where that is remote."""
@@ -254,6 +276,12 @@ class Hdf5Reader:
             raise DamageError(f"{self._name}: dataset {name} is missing, or not one row of {np.dtype(dtype)}")
         return self._file.read(place, start, place.shape[0] if stop is None else stop)
 
+    def _spans(self, start: int, stop: int) -> tuple[tuple[int, int], ...]:
+        if start == stop:
+            return ()
+        starts, ends = (self._array(name, np.int64, start, stop).tolist() for name in ("span/start", "span/end"))
+        return tuple(zip(starts, ends, strict=True))
+
     def _strings(self, name: str, start: int, stop: int) -> list[str]:
         bounds = self._array(f"{name}/offsets", np.int64, start, stop + 1).tolist()
         if bounds != sorted(bounds):
@@ -266,12 +294,13 @@ class Hdf5Reader:
             raise DamageError(f"{self._name}: {name} holds bytes that are not UTF-8 ({error})") from None
 
     def _check(self, dtype: np.dtype[Any]) -> None:
-        offsets = self.offsets
-        if len(offsets) != len(self) + 1 or offsets[0] != 0 or (np.diff(offsets) < 0).any():
-            raise DamageError(f"{self._name}: the offsets do not fit {len(self)} sentences")
+        for offsets in (self.offsets, self._span_offsets):
+            if len(offsets) != len(self) + 1 or offsets[0] != 0 or (np.diff(offsets) < 0).any():
+                raise DamageError(f"{self._name}: the offsets do not fit {len(self)} sentences")
+        offsets_by_axis: RowOffsets = {rows: self.row_offsets(rows) for rows in ("token", "sentence", "span")}
         for column in self._columns.values():
             place = self.layout.get(f"columns/{column.name}")
-            expected = shape_of(column, offsets)
+            expected = shape_of(column, offsets_by_axis)
             if place is None or place.shape != expected or place.dtype != dtype:
                 given = "is missing" if place is None else f"is {place.dtype} {place.shape}"
                 raise DamageError(f"{self._name}: column {column.name} {given}; it should be {dtype} {expected}")

@@ -14,6 +14,7 @@ import os
 import tempfile
 import threading
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -24,14 +25,14 @@ from numpy.typing import NDArray
 
 from pipeline.errors import ConfigError, DamageError, StorageError
 from pipeline.records import Sentence
-from pipeline.schema import SHARD_ATTRIBUTE, Column, StoredDtype, describe_columns
+from pipeline.schema import SHARD_ATTRIBUTE, Column, RowAxis, StoredDtype, describe_columns
 from pipeline.shards.placement import (
     PlacedReader,
     PlacedWriter,
+    offsets_of,
     place_columns,
-    row_bounds,
+    row_offsets,
     sentence_is,
-    sentence_offsets,
 )
 from pipeline.storage import explain
 
@@ -43,6 +44,7 @@ GROUP_VALUES = 2**16
 
 _PLAIN = {"id": pa.string(), "text": pa.string(), "tokens": pa.list_(pa.string())}
 _PLAIN |= {"source": pa.string(), "line": pa.int64(), "status": pa.uint8()}
+_SPANS = {"spans": pa.list_(pa.field("element", pa.int64(), nullable=False))}
 
 
 class ParquetWriter(PlacedWriter):
@@ -62,7 +64,7 @@ class ParquetWriter(PlacedWriter):
         group_values: int = GROUP_VALUES,
     ):
         _check_sizes(columns, sentences)
-        places, size = place_columns(columns, dtype, sentence_offsets(sentences))
+        places, size = place_columns(columns, dtype, row_offsets(sentences))
         try:
             scratch: Any = tempfile.TemporaryFile(dir=path.parent, buffering=0)  # noqa: SIM115 - closed by close()
             scratch.truncate(size)
@@ -102,7 +104,8 @@ class ParquetWriter(PlacedWriter):
 
     def _groups(self) -> Iterator[tuple[int, int]]:
         """Row groups as bounds of sentences; an empty sentence counts like one token."""
-        costs = (np.diff(self._offsets) + 1) * max((column.width for column in self._columns), default=1)
+        rows = np.maximum(np.diff(self._offsets["token"]), np.diff(self._offsets["span"]))
+        costs = (rows + 1) * max((column.width for column in self._columns), default=1)
         start = total = 0
         for row, cost in enumerate(costs.tolist()):
             if row > start and total + cost > self._group_values:
@@ -122,10 +125,12 @@ class ParquetWriter(PlacedWriter):
             pa.array([sentence.line for sentence in sentences], pa.int64()),
             pa.array(self._status[start:stop]),
         ]
+        if "spans" in self._schema.names:
+            spans = [list(chain.from_iterable(sentence.spans)) for sentence in sentences]
+            arrays.append(pa.array(spans, _SPANS["spans"]))
         for column in self._columns:
-            first, last = row_bounds(column, self._offsets, start, stop)
-            values = scratch.read(self._places[column.name], first, last)
-            bounds = np.arange(stop - start + 1) if column.rows == "sentence" else self._offsets[start : stop + 1]
+            bounds = self._offsets[column.rows][start : stop + 1]
+            values = scratch.read(self._places[column.name], int(bounds[0]), int(bounds[-1]))
             ends = pa.array(((bounds - bounds[0]) * column.width).astype(np.int32))
             kind = self._schema.field(column.name).type
             arrays.append(pa.ListArray.from_arrays(ends, pa.array(values.reshape(-1)), type=kind))
@@ -135,18 +140,24 @@ class ParquetWriter(PlacedWriter):
 def _check_sizes(columns: Sequence[Column], sentences: Sequence[Sentence]) -> None:
     widest = max((column.width for column in columns), default=1)
     for sentence in sentences:
-        if len(sentence.tokens) * widest > _MOST_VALUES:
+        rows = max(len(sentence.tokens), len(sentence.spans))
+        if rows * widest > _MOST_VALUES:
             raise ConfigError(
-                f"sentence {sentence.id} has {len(sentence.tokens)} tokens of {widest} numbers, more than the "
+                f"sentence {sentence.id} has {rows} rows of {widest} numbers, more than the "
                 f"{_MOST_VALUES} that a Parquet list can hold; use the format hdf5"
             )
-    clashes = sorted(_PLAIN.keys() & {column.name for column in columns})
+    clashes = sorted((_PLAIN | _SPANS).keys() & {column.name for column in columns})
     if clashes:
         raise ConfigError(f"a column cannot have the name {clashes[0]}, which a Parquet shard uses for itself")
 
 
+def _plain(columns: Sequence[Column]) -> dict[str, pa.DataType]:
+    """What a shard with these columns holds beside them."""
+    return _PLAIN | (_SPANS if any(column.rows == "span" for column in columns) else {})
+
+
 def _schema(columns: Sequence[Column], dtype: StoredDtype) -> pa.Schema:
-    fields = [pa.field(name, kind, nullable=name == "text") for name, kind in _PLAIN.items()]
+    fields = [pa.field(name, kind, nullable=name == "text") for name, kind in _plain(columns).items()]
     numbers = pa.list_(pa.field("element", pa.from_numpy_dtype(dtype), nullable=False))
     fields += [pa.field(column.name, numbers, nullable=False) for column in columns]
     return pa.schema(fields, metadata={SHARD_ATTRIBUTE: describe_columns(columns)})
@@ -170,6 +181,7 @@ class ParquetReader:
     ):
         self._name = name
         self._columns = {column.name: column for column in columns}
+        self._plain = _plain(columns)
         try:
             self._file = pq.ParquetFile(pa.PythonFile(file, "r"), metadata=layout)
             self.layout = self._file.metadata
@@ -192,7 +204,7 @@ class ParquetReader:
         self._status: NDArray[np.uint8] | None = None
         if preload:
             for group in range(self._file.num_row_groups):
-                for field in [*_PLAIN, *self._columns]:
+                for field in [*self._plain, *self._columns]:
                     self._read(group, field)
             file.close()
 
@@ -227,14 +239,27 @@ class ParquetReader:
     def sentence(self, row: int) -> Sentence:
         """See `ShardReader.sentence`."""
         group, row = self._locate(row)
-        values = {name: self._read(group, name)[row].as_py() for name in _PLAIN}
+        values = {name: self._read(group, name)[row].as_py() for name in self._plain}
+        ends = values.get("spans", [])
         return Sentence(
             id=values["id"],
             tokens=tuple(values["tokens"]),
             text=values["text"],
             source=values["source"],
             line=values["line"],
+            spans=tuple(zip(ends[::2], ends[1::2], strict=True)),
         )
+
+    def row_offsets(self, rows: RowAxis) -> NDArray[np.int64]:
+        """See `ShardReader.row_offsets`."""
+        if rows == "token":
+            return self.offsets
+        if rows == "sentence":
+            return np.arange(len(self) + 1)
+        if "spans" not in self._plain:
+            return np.zeros(len(self) + 1, np.int64)
+        counts = [np.diff(self._list(group, "spans")[0]) // 2 for group in range(len(self._starts) - 1)]
+        return offsets_of(np.concatenate([np.zeros(0, np.int64), *counts]))
 
     def find(self, text: str) -> list[int]:
         """See `ShardReader.find`."""

@@ -21,26 +21,32 @@ from numpy.typing import NDArray
 
 from pipeline.errors import DamageError, StorageError
 from pipeline.records import Sentence
-from pipeline.schema import STATUS_FAILED, STATUS_OK, Column, StoredDtype
+from pipeline.schema import STATUS_FAILED, STATUS_OK, Column, RowAxis, StoredDtype
 from pipeline.storage import explain
 
 _PENDING = 255
 
 
-def sentence_offsets(sentences: Sequence[Sentence]) -> NDArray[np.int64]:
-    """(sentences + 1) int64: where the token rows of each sentence start, and the number of tokens at the end."""
-    lengths = np.fromiter((len(sentence.tokens) for sentence in sentences), dtype=np.int64, count=len(sentences))
-    return np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(lengths)])
+RowOffsets = Mapping[RowAxis, NDArray[np.int64]]
 
 
-def row_bounds(column: Column, offsets: NDArray[np.int64], start: int, stop: int) -> tuple[int, int]:
-    """The first row and the row after the last one that a column has for the sentences from start up to stop."""
-    return (start, stop) if column.rows == "sentence" else (int(offsets[start]), int(offsets[stop]))
+def row_offsets(sentences: Sequence[Sentence]) -> dict[RowAxis, NDArray[np.int64]]:
+    """For each axis (sentences + 1) int64: where the rows of each sentence start, and the number of rows at the end."""
+    return {
+        "token": offsets_of([len(sentence.tokens) for sentence in sentences]),
+        "sentence": np.arange(len(sentences) + 1, dtype=np.int64),
+        "span": offsets_of([len(sentence.spans) for sentence in sentences]),
+    }
 
 
-def shape_of(column: Column, offsets: NDArray[np.int64]) -> tuple[int, int]:
+def offsets_of(counts: Sequence[int] | NDArray[np.int64]) -> NDArray[np.int64]:
+    """(counts + 1) int64: the sums of the counts before each, and of all at the end."""
+    return np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(counts, dtype=np.int64)])
+
+
+def shape_of(column: Column, offsets: RowOffsets) -> tuple[int, int]:
     """The shape of a whole column of a shard."""
-    return row_bounds(column, offsets, 0, len(offsets) - 1)[1], column.width
+    return int(offsets[column.rows][-1]), column.width
 
 
 def sentence_is(sentence: Sentence, text: str) -> bool:
@@ -104,23 +110,22 @@ class PlacedWriter:
         self._name = name
         self._columns = tuple(columns)
         self._sentences = sentences
-        self._offsets = sentence_offsets(sentences)
+        self._offsets = row_offsets(sentences)
         self._status = np.full(len(sentences), _PENDING, dtype=np.uint8)
 
     def write(self, rows: Sequence[int], values: Mapping[str, NDArray[Any]]) -> None:
         """See `ShardWriter.write`."""
         order = np.asarray(rows, dtype=np.int64)
-        lengths = self._offsets[order + 1] - self._offsets[order]
-        self._check(order, int(lengths.sum()), values)
+        ends = {rows: offsets_of(offsets[order + 1] - offsets[order]) for rows, offsets in self._offsets.items()}
+        self._check(order, ends, values)
         # Neighbours in the batch that are neighbours in the shard go out as one write.
         breaks = np.flatnonzero(np.diff(order) != 1) + 1
         runs = list(pairwise([0, *breaks.tolist(), len(order)])) if len(order) else []
-        token_ends = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(lengths)])
         for column in self._columns:
             place, array = self._places[column.name], np.ascontiguousarray(values[column.name])
             for first, last in runs:
-                row = row_bounds(column, self._offsets, int(order[first]), int(order[first]) + 1)[0]
-                start, stop = row_bounds(column, token_ends, first, last)
+                row = int(self._offsets[column.rows][order[first]])
+                start, stop = ends[column.rows][[first, last]].tolist()
                 write_at(self._file.fileno(), array[start:stop], place.start + row * place.row_bytes, name=self._name)
         self._status[order] = STATUS_OK
 
@@ -134,19 +139,19 @@ class PlacedWriter:
         """See `ShardWriter.close`."""
         raise NotImplementedError
 
-    def _check(self, order: NDArray[np.int64], tokens: int, values: Mapping[str, NDArray[Any]]) -> None:
+    def _check(self, order: NDArray[np.int64], ends: RowOffsets, values: Mapping[str, NDArray[Any]]) -> None:
         if len(np.unique(order)) != len(order) or (self._status[order] != _PENDING).any():
             raise ValueError(f"{self._name}: a sentence among rows {order.tolist()} was written or failed before")
         for column in self._columns:
             array = values.get(column.name)
-            expected = (len(order) if column.rows == "sentence" else tokens, column.width)
+            expected = shape_of(column, ends)
             dtype = self._places[column.name].dtype
             if array is None or array.shape != expected or array.dtype != dtype:
                 given = "is missing" if array is None else f"is {array.dtype} {array.shape}"
                 raise ValueError(f"{self._name}: column {column.name} {given}; it must be {dtype} {expected}")
 
     def _check_complete(self) -> None:
-        self._status[(self._status == _PENDING) & (np.diff(self._offsets) == 0)] = STATUS_OK
+        self._status[(self._status == _PENDING) & (np.diff(self._offsets["token"]) == 0)] = STATUS_OK
         pending = np.flatnonzero(self._status == _PENDING)
         if len(pending):
             raise ValueError(f"{self._name}: {len(pending)} sentences were never written, the first is {pending[0]}")
@@ -163,9 +168,7 @@ class PlacedWriter:
             self._file.close()
 
 
-def place_columns(
-    columns: Sequence[Column], dtype: StoredDtype, offsets: NDArray[np.int64]
-) -> tuple[dict[str, Place], int]:
+def place_columns(columns: Sequence[Column], dtype: StoredDtype, offsets: RowOffsets) -> tuple[dict[str, Place], int]:
     """The places of columns that follow one another from byte 0, and the bytes of all of them."""
     places, end = {}, 0
     for column in columns:

@@ -3,6 +3,7 @@
 import gzip
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -59,6 +60,33 @@ def test_proteins_are_stored_as_the_mean_over_their_residues(
     assert len(residues[next(residues.ids())].tokens) == 10
 
 
+@pytest.mark.parametrize("shard_format", ["hdf5", "parquet"])
+def test_chosen_spans_are_pooled_and_keep_their_bounds(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], shard_format: str
+) -> None:
+    corpus = tmp_path / "corpus.jsonl"
+    records: list[dict[str, Any]] = [
+        {"id": "long", "tokens": ["the", "cat", "sat", "down"], "phrases": [[0, 2], [2, 4], [1, 3]]},
+        {"id": "bare", "tokens": ["Hello"], "phrases": []},
+        {"id": "blank", "tokens": [], "phrases": []},
+        {"id": "short", "tokens": ["Hello", "cat"], "phrases": [[1, 2]]},
+    ]
+    corpus.write_text("".join(json.dumps(record) + "\n" for record in records))
+    tokens = dumped(capsys, corpus, tmp_path / "tokens", "--layers", "top")
+    options = ("--layers", "top", "--pool", "mean,last", "--spans-column", "phrases", "--format", shard_format)
+    spans = dumped(capsys, corpus, tmp_path / "spans", *options)
+    assert list(spans.ids()) == ["long", "bare", "blank", "short"]
+    for record in records:
+        found, rows = spans[record["id"]], tokens[record["id"]].column("forward_2")
+        assert [list(span) for span in found.spans] == record["phrases"]
+        assert found.column("forward_2_mean").shape == (len(found.spans), 8)
+        for number, (start, end) in enumerate(found.spans):
+            np.testing.assert_allclose(found.column("forward_2_mean")[number], rows[start:end].mean(axis=0), atol=1e-5)
+            np.testing.assert_allclose(found.column("forward_2_last")[number], rows[end - 1], atol=1e-5)
+    shown = elmo(capsys, "inspect", tmp_path / "spans", "--id", "long")
+    assert shown.code == 0 and "forward_2_mean float32 (3, 8)" in shown.out
+
+
 def test_contradictions_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     corpus, weights = tmp_path / "corpus.txt", tmp_path / "weights.json"
     corpus.write_text("the cat\n")
@@ -69,6 +97,10 @@ def test_contradictions_are_refused(tmp_path: Path, capsys: pytest.CaptureFixtur
     too_few = elmo(capsys, *arguments, "--mix", weights)
     assert too_few.code == 2 and "3 numbers" in too_few.err
     assert elmo(capsys, *arguments, "--pool", "sum").code == 2
+    unpooled = elmo(capsys, *arguments, "--spans-column", "spans")
+    assert unpooled.code == 2 and "say how, such as mean" in unpooled.err
+    plain = elmo(capsys, *arguments, "--spans-column", "spans", "--pool", "mean")
+    assert plain.code == 2 and "not from the format text" in plain.err
     assert not (tmp_path / "store").exists()
 
 

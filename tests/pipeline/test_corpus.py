@@ -230,6 +230,45 @@ def test_malformed_json_lines_are_refused(read: Read, line: str, problem: str) -
     assert len(str(caught.value)) < 300
 
 
+def test_spans_are_read_if_their_column_is_named(read: Read) -> None:
+    data = b'{"tokens": ["a", "b", "c"], "spans": [[0, 2], [2, 3], [0, 2]]}\n{"text": "d", "spans": []}\n'
+    counts: Counter[str] = Counter()
+    sentences = read(data, "a.jsonl", config=CorpusConfig(spans_column="spans"), counts=counts)
+    assert [sentence.spans for sentence in sentences] == [((0, 2), (2, 3), (0, 2)), ()]
+    assert counts["spans"] == 3
+    assert [sentence.spans for sentence in read(data, "a.jsonl")] == [(), ()]
+
+
+@pytest.mark.parametrize(
+    ("spans", "problem"),
+    [
+        ("[[0, 3]]", r"the span \[0, 3\] is not within the 2 tokens"),
+        ("[[0, 1], [1, 1]]", r"the span \[1, 1\] is not within"),
+        ("[[-1, 1]]", r"the span \[-1, 1\] is not within"),
+        ("[[0]]", "'spans' is .* not a list of spans such as"),
+        ("[[0, 1.0]]", "'spans' is .* not a list of spans"),
+        ("[[false, true]]", "'spans' is .* not a list of spans"),
+        ("[0, 1]", "'spans' is .* not a list of spans"),
+        ("null", "'spans' is None, not a list of spans"),
+    ],
+)
+def test_spans_that_are_not_within_their_sentence_are_refused(read: Read, spans: str, problem: str) -> None:
+    data = f'{{"text": "a", "spans": []}}\n{{"text": "a b", "spans": {spans}}}\n'.encode()
+    with pytest.raises(CorpusError, match=rf"^a\.jsonl:2: {problem}"):
+        read(data, "a.jsonl", config=CorpusConfig(spans_column="spans"))
+
+
+def test_spans_need_tokens_and_a_format_that_has_them(read: Read) -> None:
+    config = CorpusConfig(spans_column="spans")
+    with pytest.raises(CorpusError, match=r"^a\.jsonl:1: 'spans' is None"):
+        read(b'{"text": "a b"}\n', "a.jsonl", config=config)
+    with pytest.raises(CorpusError, match=r"^a\.txt: spans are read from JSON lines and tables, not from .* text"):
+        read(b"a b\n", config=config)
+    stops = Tokenizer(name="stops", version="stops 1", split=at_full_stops)
+    with pytest.raises(CorpusError, match=r"^a\.jsonl:1: spans count tokens, which stops has yet to make"):
+        read(b'{"text": "a b. c", "spans": [[0, 1]]}\n', "a.jsonl", config=config, tokenizer=stops)
+
+
 def test_lone_surrogates_are_dropped_and_counted(read: Read) -> None:
     counts: Counter[str] = Counter()
     data = b'{"text": "a\\ud800b \\udfff \\ud83d\\ude00"}\n{"tokens": ["\\udc00", "x\\ud800", "\\ud800", "\\udc00"]}\n'

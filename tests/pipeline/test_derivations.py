@@ -125,6 +125,18 @@ def test_pooling_takes_each_sentence_by_itself() -> None:
     assert all(values.dtype == np.float32 for values in derived.values())
 
 
+def test_spans_are_pooled_each_by_itself_wherever_they_overlap() -> None:
+    computed = random_columns(6)
+    selection = select_columns(BIDIRECTIONAL, "0", pool="mean,max,first,last", spans=True)
+    assert all(c.rows == "span" and c.layer is None and "each span" in str(c.derived) for c in selection.stored)
+    derived = selection.derive({"token": computed["token"]}, [2, 0, 4], [[(1, 2), (0, 2)], [], [(1, 4)]])
+    first, second, third = computed["token"][1:2], computed["token"][:2], computed["token"][3:6]
+    np.testing.assert_allclose(derived["token_mean"], [first[0], second.mean(0), third.mean(0)], atol=1e-6)
+    np.testing.assert_array_equal(derived["token_max"], [first[0], second.max(0), third.max(0)])
+    np.testing.assert_array_equal(derived["token_first"], [first[0], second[0], third[0]])
+    np.testing.assert_array_equal(derived["token_last"], [first[0], second[1], third[2]])
+
+
 def test_the_mean_of_a_very_long_sentence_is_exact() -> None:
     rows = (np.random.default_rng(1).normal(size=(40_000, 2)) + 1000).astype(np.float32)
     (mean,) = select_columns(BIDIRECTIONAL, "0", pool="mean").derive({"token": rows}, [len(rows)]).values()

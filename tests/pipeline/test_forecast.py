@@ -64,6 +64,14 @@ def test_sentence_columns_have_a_row_a_sentence(tmp_path: Path) -> None:
     assert forecast_of(tmp_path, (mean,)).vector_bytes == 3 * 10 * 4
 
 
+def test_span_columns_have_a_row_a_span(tmp_path: Path) -> None:
+    lines = ['{"text": "a b c", "spans": [[0, 1], [0, 3]]}', '{"text": "d", "spans": []}']
+    (tmp_path / "a.jsonl").write_text("\n".join(lines))
+    phrase = Column(name="phrase", rows="span", width=10, layer=None, direction="both", derived="mean")
+    config = DumpConfig(corpus=CorpusConfig(spans_column="spans"), store=StoreConfig(pool="mean"))
+    assert forecast_of(tmp_path, (phrase,), config).vector_bytes == 2 * 10 * 4
+
+
 @pytest.mark.parametrize("shard_format", FORMATS)
 @pytest.mark.parametrize(("width", "dtype", "shard_tokens"), [(512, "float32", 1500), (16, "float16", 20_000)])
 def test_the_forecast_is_within_a_twentieth_of_the_store(

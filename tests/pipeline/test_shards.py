@@ -17,9 +17,10 @@ from pipeline.records import Sentence
 from pipeline.schema import SHARD_ATTRIBUTE, STATUS_FAILED, Column, ShardFormat, StoredDtype
 from pipeline.shards import ShardReader, create_shard, open_shard
 from pipeline.shards.parquet import ParquetWriter
-from support.stores import FORMATS, bilm_columns, features_of, make_sentences, write_shard
+from support.stores import FORMATS, bilm_columns, features_of, make_sentences, with_spans, write_shard
 
 COLUMNS = (*bilm_columns(2, width=3), Column(name="mean", rows="sentence", width=2, layer=None, direction="both"))
+SPANNED = (*COLUMNS, Column(name="phrase", rows="span", width=2, layer=None, direction="both"))
 LENGTHS = (2, 0, 5, 1, 3, 0, 4)
 
 
@@ -59,6 +60,58 @@ def test_everything_comes_back(tmp_path: Path, shard_format: ShardFormat, dtype:
         expected = np.concatenate([features_of(sentence, column, dtype) for sentence in sentences[1:5]])
         np.testing.assert_array_equal(shard.block(column.name, 1, 5), expected)
         assert shard.block(column.name, 3, 3).shape == (0, column.width)
+
+
+@pytest.mark.parametrize("shard_format", FORMATS)
+@pytest.mark.parametrize("preload", [False, True])
+def test_spans_and_their_rows_come_back(tmp_path: Path, shard_format: ShardFormat, preload: bool) -> None:
+    sentences = with_spans(make_sentences(LENGTHS))
+    write_shard(
+        tmp_path / "s",
+        sentences,
+        columns=SPANNED,
+        shard_format=shard_format,
+        failed=[4],
+        batches=[[6, 0, 1], [5, 2, 3]],
+    )
+    shard = open_shard(
+        (tmp_path / "s").open("rb"),
+        name="s",
+        shard_format=shard_format,
+        columns=SPANNED,
+        dtype="float32",
+        preload=preload,
+    )
+    assert [shard.sentence(row) for row in range(len(shard))] == sentences
+    assert shard.row_offsets("span").tolist() == [0, 3, 3, 9, 10, 14, 14, 19]
+    assert shard.row_offsets("token").tolist() == shard.offsets.tolist()
+    assert shard.row_offsets("sentence").tolist() == list(range(8))
+    for column in SPANNED:
+        expected = [features_of(s, column, "float32") * (row != 4) for row, s in enumerate(sentences)]
+        for row, vectors in enumerate(expected):
+            np.testing.assert_array_equal(shard.column(column.name, row), vectors)
+            np.testing.assert_array_equal(shard.columns((column.name,), row)[0], vectors)
+        np.testing.assert_array_equal(shard.block(column.name, 2, 7), np.concatenate(expected[2:7]))
+
+
+@pytest.mark.parametrize("shard_format", FORMATS)
+def test_a_shard_without_span_columns_does_not_hold_spans(tmp_path: Path, shard_format: ShardFormat) -> None:
+    for name, sentences in {"bare": make_sentences(LENGTHS), "spanned": with_spans(make_sentences(LENGTHS))}.items():
+        write_shard(tmp_path / name, sentences, columns=COLUMNS, shard_format=shard_format)
+    assert (tmp_path / "bare").read_bytes() == (tmp_path / "spanned").read_bytes()
+    shard = read(tmp_path / "bare", shard_format)
+    assert shard.sentence(2).spans == ()
+    assert shard.row_offsets("span").tolist() == [0] * (len(LENGTHS) + 1)
+
+
+@pytest.mark.parametrize("shard_format", FORMATS)
+def test_a_wrong_number_of_span_rows_is_not_written(tmp_path: Path, shard_format: ShardFormat) -> None:
+    sentences = with_spans(make_sentences([2, 3]))
+    writer = create_shard(
+        tmp_path / "s", shard_format=shard_format, columns=SPANNED[-1:], dtype="float32", sentences=sentences
+    )
+    with pytest.raises(ValueError, match=r"column phrase is float32 \(2, 2\); it must be float32 \(3, 2\)"):
+        writer.write([0], {"phrase": np.ones((2, 2), np.float32)})
 
 
 @pytest.mark.parametrize("shard_format", FORMATS)
@@ -150,6 +203,20 @@ def test_plain_h5py_reads_a_sentence(tmp_path: Path) -> None:
     np.testing.assert_array_equal(vectors, features_of(sentences[2], COLUMNS[3], "float32"))
     assert tuple(tokens) == sentences[2].tokens
     assert listed == [column.to_json() for column in COLUMNS]
+
+
+def test_plain_h5py_and_pyarrow_read_the_spans_of_a_sentence(tmp_path: Path) -> None:
+    sentences = with_spans(make_sentences(LENGTHS))
+    expected = features_of(sentences[2], SPANNED[-1], "float32")
+    write_shard(tmp_path / "s.h5", sentences, columns=SPANNED, shard_format="hdf5")
+    with h5py.File(tmp_path / "s.h5") as file:
+        rows = slice(*file["span/offsets"][2:4])
+        assert tuple(zip(file["span/start"][rows], file["span/end"][rows], strict=True)) == sentences[2].spans
+        np.testing.assert_array_equal(file["columns/phrase"][rows], expected)
+    write_shard(tmp_path / "s.parquet", sentences, columns=SPANNED, shard_format="parquet")
+    table = pq.read_table(tmp_path / "s.parquet")
+    assert tuple(map(tuple, np.reshape(table["spans"][2].as_py(), (-1, 2)).tolist())) == sentences[2].spans
+    np.testing.assert_array_equal(table["phrase"][2].values.to_numpy().reshape(-1, 2), expected)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
@@ -250,18 +317,19 @@ def test_writing_mistakes_are_refused(tmp_path: Path, shard_format: ShardFormat)
         writer.close()
 
 
-def test_spans_and_names_of_parquet_itself_are_refused(tmp_path: Path) -> None:
-    span = Column(name="phrase", rows="span", width=2, layer=None, direction="both")
-    with pytest.raises(ConfigError, match="not for spans"):
-        create_shard(tmp_path / "s", shard_format="hdf5", columns=[span], dtype="float32", sentences=[])
-    text = Column(name="text", width=2, layer=None, direction="both")
-    with pytest.raises(ConfigError, match="cannot have the name text"):
-        create_shard(tmp_path / "s", shard_format="parquet", columns=[text], dtype="float32", sentences=[])
+@pytest.mark.parametrize("name", ["text", "spans"])
+def test_names_of_parquet_itself_are_refused(tmp_path: Path, name: str) -> None:
+    column = Column(name=name, width=2, layer=None, direction="both")
+    with pytest.raises(ConfigError, match=f"cannot have the name {name}"):
+        create_shard(tmp_path / "s", shard_format="parquet", columns=[column], dtype="float32", sentences=[])
 
 
 @pytest.mark.parametrize("shard_format", FORMATS)
 def test_a_shard_that_is_not_as_listed_is_named(tmp_path: Path, shard_format: ShardFormat) -> None:
     path = tmp_path / "s"
+    write_shard(path, make_sentences(LENGTHS), columns=COLUMNS, shard_format=shard_format)
+    with pytest.raises(DamageError, match=r"s: (dataset span/offsets|column spans) is missing"):
+        read(path, shard_format, columns=SPANNED)
     write_shard(path, make_sentences(LENGTHS), columns=COLUMNS[:3], shard_format=shard_format)
     with pytest.raises(DamageError, match="s: column forward_2 is missing"):
         read(path, shard_format, columns=COLUMNS)

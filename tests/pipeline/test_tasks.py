@@ -24,6 +24,7 @@ SENTENCES = st.builds(
     text=st.none() | STRINGS,
     source=STRINGS,
     line=st.integers(1, 2**40),
+    spans=st.lists(st.tuples(st.integers(0, 2**40), st.integers(0, 2**40))).map(tuple),
 )
 
 

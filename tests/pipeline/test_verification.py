@@ -1,3 +1,4 @@
+import dataclasses
 import subprocess
 import sys
 from collections.abc import Callable
@@ -18,11 +19,14 @@ from pipeline.receipts import Receipt, file_sha256, read_receipt, write_receipt
 from pipeline.schema import INDEX, MANIFEST, PLAN, Column, ShardFormat, receipt_name, shard_name
 from pipeline.storage import Folder
 from pipeline.verification import verify
-from support.stores import FORMATS, bilm_columns, features_of, make_sentences, write_store
+from support.stores import FORMATS, bilm_columns, features_of, make_sentences, with_spans, write_store
 
 Array = NDArray[np.float32]
 COLUMNS = (*bilm_columns(1, width=3), Column(name="mean", rows="sentence", width=2, layer=None, direction="both"))
 SHARDS = [make_sentences([2, 0, 3]), make_sentences([2, 0, 3], source="b.txt"), make_sentences([1], source="c.txt")]
+
+
+SPANNED = (*COLUMNS, Column(name="phrase", rows="span", width=2, layer=None, direction="both"))
 
 
 @pytest.fixture(params=FORMATS)
@@ -48,6 +52,17 @@ def damage(folder: Folder) -> list[str]:
         return verify(folder).problems
     except PipelineError as error:
         return [str(error)]
+
+
+def test_a_store_with_rows_for_spans_is_checked_like_others(tmp_path: Path, shard_format: ShardFormat) -> None:
+    sound, unsound = Folder(tmp_path / "sound"), Folder(tmp_path / "unsound")
+    sentences = with_spans(make_sentences([2, 0, 3]))
+    write_store(sound, [sentences], columns=SPANNED, shard_format=shard_format, failed=["a.txt:3"])
+    assert verify(sound).ok
+    longer = [sentences[0], sentences[1], dataclasses.replace(sentences[2], spans=((1, 4),))]
+    write_store(unsound, [longer], columns=SPANNED, shard_format=shard_format)
+    (problem,) = verify(unsound).problems
+    assert problem.endswith("sentence 'a.txt:3' has 3 tokens, but the spans ((1, 4),)")
 
 
 def test_a_sound_store_has_no_problems(folder: Folder) -> None:

@@ -3,7 +3,7 @@
 import json
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
@@ -49,8 +49,22 @@ def make_sentences(lengths: Sequence[int], *, source: str = "a.txt", first_line:
 def features_of(sentence: Sentence, column: Column, dtype: StoredDtype) -> NDArray[Any]:
     """The vectors that stand in test stores for a sentence: random numbers that its id and the column determine."""
     seed = list(f"{column.name} {sentence.id}".encode())
-    rows = 1 if column.rows == "sentence" else len(sentence.tokens)
-    return np.random.default_rng(seed).normal(size=(rows, column.width)).astype(dtype)
+    rows = {"token": len(sentence.tokens), "sentence": 1, "span": len(sentence.spans)}
+    return np.random.default_rng(seed).normal(size=(rows[column.rows], column.width)).astype(dtype)
+
+
+def with_spans(sentences: Sequence[Sentence]) -> list[Sentence]:
+    """The sentences with every token as a span, and the whole of longer ones as another."""
+    return [
+        replace(
+            sentence,
+            spans=(
+                *((token, token + 1) for token in range(len(sentence.tokens))),
+                *(((0, len(sentence.tokens)),) if len(sentence.tokens) > 1 else ()),
+            ),
+        )
+        for sentence in sentences
+    ]
 
 
 def published(sentence: Sentence, columns: Sequence[Column]) -> NDArray[Any]:

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from pipeline.config import CorpusConfig
 from pipeline.errors import CorpusError
+from pipeline.formats.base import FieldNames
 from pipeline.formats.streams import InputFile
 from pipeline.formats.table import read_table
 from pipeline.records import Sentence
@@ -136,6 +137,19 @@ def test_damaged_tables_are_named(tmp_path: Path, name: str, damage: str) -> Non
 
 
 @pytest.mark.parametrize("name", sorted(WRITERS))
+def test_spans_are_read_from_the_column_that_is_named(tmp_path: Path, name: str) -> None:
+    table = pa.table({"tokens": [["a", "b", "c"], ["d"]], "phrases": [[[0, 2], [2, 3]], []]})
+    config = CorpusConfig(spans_column="phrases")
+    sentences = read_as(tmp_path / "f", WRITERS[name](table), name, config=config)
+    assert [sentence.spans for sentence in sentences] == [((0, 2), (2, 3)), ()]
+    with pytest.raises(CorpusError, match=rf"^{name}: no column 'phrases'; its columns are 'tokens'"):
+        read_as(tmp_path / "f", WRITERS[name](table.select(["tokens"])), name, config=config)
+    nothing = pa.table({"tokens": [["a"]], "phrases": pa.array([None], pa.list_(pa.list_(pa.int64())))})
+    with pytest.raises(CorpusError, match=rf"^{name}:1: 'phrases' is None, not a list of spans"):
+        read_as(tmp_path / "f", WRITERS[name](nothing), name, config=config)
+
+
+@pytest.mark.parametrize("name", sorted(WRITERS))
 def test_packed_and_piped_tables_are_read_too(tmp_path: Path, name: str) -> None:
     data = WRITERS[name](pa.table({"text": [f"w{row}" for row in range(2000)]}))
     plain = read_as(tmp_path / "f", data, name)
@@ -144,7 +158,7 @@ def test_packed_and_piped_tables_are_read_too(tmp_path: Path, name: str) -> None
     with tempfile.TemporaryFile() as spool:
         spool.write(data)
         spool.flush()
-        piped = read_table(InputFile(name="stdin", content=spool), names=("id", "text", "tokens"))
+        piped = read_table(InputFile(name="stdin", content=spool), names=FieldNames("id", "text", "tokens"))
         assert [sentence.text for sentence in piped] == [sentence.text for sentence in plain]
     with pytest.raises(CorpusError, match=rf"^{name}\.gz: cannot be read as a table after row 0: Truncated"):
         read_as(tmp_path / "f", gzip.compress(data)[:-100], f"{name}.gz")
@@ -155,9 +169,10 @@ def test_reading_a_table_does_not_break_the_end_of_the_process(tmp_path: Path) -
     script = """if True:
         import sys
         from pathlib import Path
+        from pipeline.formats.base import FieldNames
         from pipeline.formats.streams import InputFile
         from pipeline.formats.table import read_table
-        for _ in read_table(InputFile(name="a", content=Path(sys.argv[1])), names=("id", "text", "tokens")):
+        for _ in read_table(InputFile(name="a", content=Path(sys.argv[1])), names=FieldNames("id", "text", "tokens")):
             pass
     """
     for _ in range(5):
