@@ -12,9 +12,9 @@ from pathlib import Path
 
 import click
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from dump import dump, sample
+from benchmarks.dump import dump, sample
 
 from elmo_model.shipped import model_folder
 from elmo_model.weights import read_bilm
