@@ -162,6 +162,7 @@ def draw_bars(path: Path, *, title: str, unit: str, bars: Mapping[str, Mapping[s
     axes.set_xticks(range(len(bars)), list(bars), fontsize=7, rotation=20, ha="right", rotation_mode="anchor")
     axes.set_ylabel(unit, fontsize=8)
     axes.margins(y=0.12)
+    axes.set_ylim(bottom=0)
     axes.set_title(title, fontsize=10)
     axes.legend(fontsize=7, loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
     save(figure, path)
