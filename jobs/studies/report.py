@@ -5,7 +5,7 @@ from statistics import mean
 
 from jobs.pictures.charts import Bar, draw_bars, draw_curves, draw_weights
 from jobs.studies.features import Cost
-from jobs.studies.spec import Budget, Study
+from jobs.studies.spec import Budget, Method, Study
 from jobs.studies.tables import Result, Table
 
 
@@ -28,7 +28,7 @@ def write_report(
     _draw(output / f"{name}.png", study, table)
     parts = [
         f"### {study.title}",
-        f"{study.what} {describe_budget(budget, senses=any(r.cell.spec.method == 'senses' for r in table.results))}",
+        f"{study.what} {describe_budget(budget, methods={result.cell.spec.method for result in table.results})}",
         table.markdown(),
         *table.verdicts(study.expectations),
     ]
@@ -42,17 +42,20 @@ def write_report(
     return path
 
 
-def describe_budget(budget: Budget, *, senses: bool) -> str:
-    """The budget in a sentence, with the size of the sense-annotated corpus if that is used."""
+def describe_budget(budget: Budget, *, methods: set[Method]) -> str:
+    """The budget in a sentence, as far as runs of these methods have it."""
     sizes = budget.sizes
     train = f"at most {sizes.train_sentences:,}" if sizes.train_sentences else "all"
     dev = f"at most {sizes.dev_sentences:,}" if sizes.dev_sentences else "all"
+    parts = [f"Mean ± standard deviation of {budget.seeds} seeds; {train} training and {dev} development sentences"]
+    if "model" in methods:
+        parts.append(
+            f"{budget.hidden} LSTM units a direction, at most {budget.epochs} epochs (patience {budget.patience}), "
+            f"Adam at {budget.learning_rate:g}"
+        )
+    parts.append("for every column alike")
     corpus = f"{sizes.sense_sentences:,} sentences" if sizes.sense_sentences else "all"
-    return (
-        f"Mean ± standard deviation of {budget.seeds} seeds; {train} training and {dev} development sentences, "
-        f"{budget.hidden} LSTM units a direction, at most {budget.epochs} epochs (patience {budget.patience}), "
-        f"Adam at {budget.learning_rate:g}, for every column alike."
-    ) + (f" Of SemCor, {corpus}." if senses else "")
+    return ", ".join(parts) + "." + (f" Of SemCor, {corpus}." if "senses" in methods else "")
 
 
 def mean_weights(result: Result) -> dict[str, list[float]]:

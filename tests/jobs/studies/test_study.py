@@ -7,8 +7,9 @@ import pytest
 
 from jobs.studies.datasets import Sizes, chosen
 from jobs.studies.definitions import STUDIES
+from jobs.studies.report import describe_budget
 from jobs.studies.runs import RunRecord
-from jobs.studies.spec import Cell, Expectation, Scope, Spec
+from jobs.studies.spec import Budget, Cell, Expectation, Scope, Spec
 from jobs.studies.tables import Result, Table
 from pipeline.errors import ConfigError
 from support.cli import elmo
@@ -59,6 +60,15 @@ def test_orders_of_the_papers_are_told_to_hold_or_not() -> None:
     assert "does not hold on down (-30.0)" in verdict
     assert "is within the spread on near (+2.0)" in verdict
     assert "half" not in verdict
+
+
+def test_a_table_names_the_budget_of_the_runs_it_has() -> None:
+    budget = Budget(sizes=Sizes(train_sentences=1200, dev_sentences=None, sense_sentences=50), hidden=7)
+    assert describe_budget(budget, methods={"probe", "senses"}) == (
+        "Mean ± standard deviation of 3 seeds; at most 1,200 training and all development sentences, for every column "
+        "alike. Of SemCor, 50 sentences."
+    )
+    assert "7 LSTM units" in describe_budget(budget, methods={"model"})
 
 
 def test_a_choice_of_sentences_is_always_the_same_and_smaller_ones_are_part_of_it() -> None:
