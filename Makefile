@@ -12,6 +12,7 @@ demo: .venv/demo
 	$(BIN)/elmo inspect demo/features
 	$(BIN)/elmo verify demo/features
 	$(BIN)/elmo neighbours demo/features bank --show 4
+	$(BIN)/elmo neighbours demo/features play --show 4
 	cut -f 1 $(SENSES) | sed 's/\(.*\)-[0-9]*$$/&\t\1/' > demo/senses.tsv
 	$(BIN)/elmo plot word demo/features bank --labels demo/senses.tsv -o demo/bank.png
 
