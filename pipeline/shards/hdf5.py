@@ -38,6 +38,7 @@ from pipeline.storage import explain
 
 # The oldest and the newest version of the file format that the library may write; any h5py can read it.
 _LIBVER = ("earliest", "v108")
+_STRUCTURE = 1 << 16  # bytes that groups, headers and alignment take at most
 _ALIGNMENT = 64
 
 # Of every shard, beside its columns; and of one with span columns.
@@ -82,12 +83,21 @@ def _system_error(error: OSError | RuntimeError) -> Exception:
 
 
 def _try_space(path: Path, *, columns: Sequence[Column], dtype: StoredDtype, sentences: Sequence[Sentence]) -> None:
-    """Finds a disk that is too full before HDF5 does, which would complain at length about its half-written file."""
+    """Finds a disk that is too full before HDF5 does, which can crash once it can't finish a file.
+
+    The size tried is that of the vectors, and no less than that of the rest.
+    """
     offsets = row_offsets(sentences)
     values = sum(math.prod(shape_of(column, offsets)) for column in columns)
-    if values:
-        with path.open("wb") as file:
-            os.posix_fallocate(file.fileno(), 0, values * np.dtype(dtype).itemsize)
+    characters = sum(
+        len(sentence.id) + len(sentence.source) + len(sentence.text or "") + sum(map(len, sentence.tokens))
+        for sentence in sentences
+    )
+    numbers = sum(6 + len(sentence.tokens) + 2 * len(sentence.spans) for sentence in sentences)
+    with path.open("wb") as file:
+        os.posix_fallocate(
+            file.fileno(), 0, values * np.dtype(dtype).itemsize + 4 * characters + 8 * numbers + _STRUCTURE
+        )
 
 
 def _create(

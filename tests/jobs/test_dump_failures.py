@@ -163,12 +163,13 @@ def test_too_little_room_is_found_before_the_work(tmp_path: Path, monkeypatch: p
     assert fake_dump(corpus, tmp_path / "out", force=True).sentences == 40
 
 
-def test_a_disk_that_fills_up_ends_the_job_in_one_line_and_the_rerun_finishes(tmp_path: Path) -> None:
+@pytest.mark.parametrize("limit", [3000, 6000, 9000])  # bytes: within the structure of a shard, and within its vectors
+def test_a_disk_that_fills_up_ends_the_job_in_one_line_and_the_rerun_finishes(limit: int, tmp_path: Path) -> None:
     corpus = write_corpus(tmp_path / "corpus")
     code = (
         "import resource, signal, sys; from pathlib import Path; from support.dumping import fake_dump;"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN);"
-        "resource.setrlimit(resource.RLIMIT_FSIZE, (6000, resource.RLIM_INFINITY));"
+        f"resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, resource.RLIM_INFINITY));"
         f"fake_dump(Path({str(corpus)!r}), {str(tmp_path / 'out')!r})"
     )
     environment = {**os.environ, "PYTHONPATH": str(TESTS)}
