@@ -70,7 +70,9 @@ class _Batch:
 
 
 class Trainer:
-    """Trains a language model; deterministic by seed. The next step's data are made while a step computes.
+    """Trains a language model; deterministic by seed.
+
+    While an accelerator computes a step, the next one's data are made; on a CPU that would take a core from the step.
 
     Args:
         model: On the device it is to be trained on.
@@ -144,7 +146,8 @@ class Trainer:
             EmptyCorpusError: There is no text.
         """
         batch = self._read_batch() if self._coming is None else self._coming.result()
-        self._coming = self._reader.submit(self._read_batch)
+        if self._device.type != "cpu":
+            self._coming = self._reader.submit(self._read_batch)
         self._streams_at, self._samplers_at = batch.streams, batch.samplers
         result = window_gradients(
             self.model,
