@@ -9,6 +9,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+# Options of the portable runner: each worker is a process that the job service starts.
+SUBPROCESS = (
+    "--environment_type=beam:env:harness_subprocess_python:v1",
+    f"--environment_config={sys.executable} -m apache_beam.runners.worker.sdk_worker_main",
+)
+
 
 @contextmanager
 def running(

@@ -1,6 +1,5 @@
 """The portable runner against Beam's own job service."""
 
-import sys
 from pathlib import Path
 
 import pytest
@@ -8,14 +7,9 @@ import pytest
 from jobs.runners import RunnerConfig
 from pipeline.errors import PipelineError
 from pipeline.schema import MANIFEST
-from support.clusters import job_service, worker_pool
+from support.clusters import SUBPROCESS, job_service, worker_pool
 from support.dumping import fake_dump, lasting_files
 from support.fakes import FakeEncoderFactory
-
-SUBPROCESS = (
-    "--environment_type=beam:env:harness_subprocess_python:v1",
-    f"--environment_config={sys.executable} -m apache_beam.runners.worker.sdk_worker_main",
-)
 
 
 def test_worker_processes_of_a_job_service_give_the_same_bytes(corpus: Path, tmp_path: Path) -> None:
