@@ -1,3 +1,4 @@
+import copy
 from typing import Any
 
 import pytest
@@ -41,6 +42,15 @@ def random_batch(lengths: list[int], layers: list[ProjectedLstm]) -> Any:
     return inputs, packing.batch_sizes, states
 
 
+def in_float64(batch: Any) -> Any:
+    inputs, batch_sizes, states = batch
+    return (
+        [rows.double() for rows in inputs],
+        batch_sizes,
+        [LstmState(state.cell.double(), state.hidden.double()) for state in states],
+    )
+
+
 @settings(deadline=None, max_examples=40)
 @given(
     st.lists(st.integers(0, 6), min_size=1, max_size=9).filter(any),
@@ -69,10 +79,16 @@ def test_fused_equals_plain(
         patch.setattr(fused, "_CELL_VALUES", cell_values)
         outputs, final = FusedLayer(layers, dtype=torch.float32, workers=WORKERS)(*batch)
     expected, after = PlainLayer(layers)(*batch)
+    exact, exact_after = PlainLayer([copy.deepcopy(layer).double() for layer in layers])(*in_float64(batch))
     for k in range(n_directions):
-        torch.testing.assert_close(outputs[k], expected[k], atol=TOLERANCE, rtol=0)
-        torch.testing.assert_close(final[k].cell, after[k].cell, atol=TOLERANCE, rtol=0)
-        torch.testing.assert_close(final[k].hidden, after[k].hidden, atol=TOLERANCE, rtol=0)
+        for found, plain, true in (
+            (outputs[k], expected[k], exact[k]),
+            (final[k].cell, after[k].cell, exact_after[k].cell),
+            (final[k].hidden, after[k].hidden, exact_after[k].hidden),
+        ):
+            # Without clips errors can grow from step to step; then the plain definition in float32 is as far away.
+            error = max(TOLERANCE, 2 * float((plain - true).abs().max()))
+            torch.testing.assert_close(found.double(), true, atol=error, rtol=0)
 
 
 def test_inputs_and_states_are_left_as_they_were() -> None:
