@@ -2,6 +2,7 @@
 
 import pickle
 import signal
+import subprocess
 import threading
 from pathlib import Path
 
@@ -140,12 +141,18 @@ async def _at_once(seconds: float) -> None:
     pass
 
 
-def test_a_killed_job_keeps_its_claim_until_it_is_taken_over(object_store: tuple[str, Proxy], tmp_path: Path) -> None:
-    url, _ = object_store
+def begun_job(url: str, tmp_path: Path) -> tuple[Path, dict[str, bytes], subprocess.Popen[str]]:
+    """A corpus, what a dump of it holds in the end, and the process of one that has finished its first shard."""
     corpus = write_corpus(tmp_path / "corpus", sentences=24)
     expected = expected_contents(corpus, tmp_path / "out")
     job = start_fake_dump(corpus, f"{url}/out", seconds=0.2)
     wait_for_receipts(f"{url}/out")
+    return corpus, expected, job
+
+
+def test_a_killed_job_keeps_its_claim_until_it_is_taken_over(object_store: tuple[str, Proxy], tmp_path: Path) -> None:
+    url, _ = object_store
+    corpus, expected, job = begun_job(url, tmp_path)
     with pytest.raises(OutputInUseError, match=rf"in use by process {job.pid} on .*--take-over"):
         fake_dump(corpus, f"{url}/out")
     job.kill()
@@ -160,10 +167,7 @@ def test_a_job_that_was_told_to_stop_gives_its_claim_back_and_the_same_command_g
     object_store: tuple[str, Proxy], tmp_path: Path
 ) -> None:
     url, _ = object_store
-    corpus = write_corpus(tmp_path / "corpus", sentences=24)
-    expected = expected_contents(corpus, tmp_path / "out")
-    job = start_fake_dump(corpus, f"{url}/out", seconds=0.2)
-    wait_for_receipts(f"{url}/out")
+    corpus, expected, job = begun_job(url, tmp_path)
     job.send_signal(signal.SIGTERM)
     _, errors = job.communicate(timeout=60)
     assert job.returncode == 128 + signal.SIGTERM
@@ -177,10 +181,7 @@ def test_a_job_taken_over_while_it_lives_does_the_same_work_twice_and_no_harm(
     object_store: tuple[str, Proxy], tmp_path: Path
 ) -> None:
     url, _ = object_store
-    corpus = write_corpus(tmp_path / "corpus", sentences=24)
-    expected = expected_contents(corpus, tmp_path / "out")
-    job = start_fake_dump(corpus, f"{url}/out", seconds=0.2)
-    wait_for_receipts(f"{url}/out")
+    corpus, expected, job = begun_job(url, tmp_path)
     fake_dump(corpus, f"{url}/out", take_over=True)
     assert contents(f"{url}/out") == expected
     _, errors = job.communicate(timeout=120)

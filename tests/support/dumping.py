@@ -85,14 +85,15 @@ def dump_killed_at(step: int, *, after: bool, corpus: Path, output: Path, shard_
 
 
 def start_fake_dump(
-    corpus: Path, output: Path | str, *, workers: int = 1, seconds: float = 0.0
+    corpus: Path, output: Path | str, *, workers: int = 1, seconds: float = 0.0, runner: RunnerConfig | None = None
 ) -> subprocess.Popen[str]:
     """A dump by the command line's own main function, in a process of its own, with a slow fake encoder."""
     code = (
         "import jobs.dump, jobs.cli as cli, support.dumping as dumping, support.fakes as fakes\n"
+        "from jobs.runners import RunnerConfig\n"
         f"encoder = fakes.FakeEncoderFactory(seconds={seconds})\n"
         "cli.elmo.main = lambda *_, **__: dumping.fake_dump(\n"
-        f"    {[str(corpus)]!r}, {str(output)!r}, workers={workers}, encoder=encoder)\n"
+        f"    {[str(corpus)]!r}, {str(output)!r}, workers={workers}, encoder=encoder, runner={runner!r})\n"
         "cli.main([])\n"
     )
     environment = {**os.environ, "PYTHONPATH": str(TESTS)}
