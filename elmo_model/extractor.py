@@ -75,7 +75,7 @@ class Extractor:
         precision: Precision = "float32",
         kernel: KernelName = "auto",
         carried_state: bool = False,
-        cached_types: int = 65536,
+        cached_types: int = 32768,
         threads: int | None = None,
         consume: bool = False,
     ) -> None:

@@ -201,7 +201,6 @@ class WordTokenEncoder(TokenEncoder):
 
 def zeroed(module: _Module) -> _Module:
     """The module, made without storage, with all parameters zero: they are about to be read from a file, or reset."""
-    module.to_empty(device="cpu")
-    for parameter in module.parameters():
-        nn.init.zeros_(parameter)
+    for name, parameter in module.named_parameters():  # torch's own `to_empty` imports sympy, 45 MB
+        setattr(module, name, nn.Parameter(torch.zeros(parameter.shape)))
     return module

@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 import click
 
 from elmo_model.errors import ElmoModelError
+from jobs.memory import keep_no_pool_for_arrow
 from jobs.stopping import Interrupted
 from pipeline.errors import PipelineError
 
@@ -71,6 +72,7 @@ def main(arguments: list[str] | None = None) -> NoReturn:
     Exit codes: 0 whole, 3 finished with failed sentences, 2 usage or bad input, 1 internal error, 130 or 143 told to
     stop.
     """
+    keep_no_pool_for_arrow()
     arguments = sys.argv[1:] if arguments is None else arguments
     debug = "--debug" in arguments
     if not debug:

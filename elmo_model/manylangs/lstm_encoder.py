@@ -56,7 +56,7 @@ class LstmExtractor:
 
     kernel = "torch.nn.LSTM: the only one for this encoder"
 
-    def __init__(self, model: LstmEncoder, *, device: str = "cpu", cached_types: int = 65536) -> None:
+    def __init__(self, model: LstmEncoder, *, device: str = "cpu", cached_types: int = 32768) -> None:
         self.device = available_device(device)
         self._model = model.to(self.device).eval()
         self._encoder = model.token_encoder

@@ -20,6 +20,7 @@ from elmo_model.token_table import digest_with_table, read_token_table
 from elmo_model.vocabulary import Vocabulary
 from elmo_model.weights import model_digest, read_bilm
 from jobs.encoders.devices import available_device, translated_errors, use_threads
+from jobs.memory import give_back_what_loading_took
 from pipeline.config import Precision, check_choice
 from pipeline.encoding import Encoded, EncoderSpec
 from pipeline.errors import ConfigError
@@ -84,9 +85,11 @@ class BiLmEncoderFactory:
         bilm = read_bilm(files)
         if self.token_table is not None:
             bilm.token_encoder = self._read_table(files, width=bilm.lstm.projection_dim)
-        return bilm_encoder(
+        encoder = bilm_encoder(
             bilm, columns=columns, device=device, precision=precision, kernel=self.kernel, carried_state=carried_state
         )
+        give_back_what_loading_took()
+        return encoder
 
     def _read_table(self, files: ModelFiles, *, width: int) -> WordTokenEncoder:
         vocabulary = self.vocabulary or files.vocabulary

@@ -71,6 +71,27 @@ def write_at(fd: int, data: NDArray[Any], position: int, *, name: str) -> None:
         raise StorageError(f"cannot write {name}: {explain(error)}") from error
 
 
+def read_at(fd: int, place: "Place", start: int, stop: int, *, name: str) -> NDArray[Any]:
+    """The rows from start up to stop of an array in a file, read past any map, whose pages would stay in memory.
+
+    Raises:
+        StorageError: The disk fails, or the file ends before.
+    """
+    array = np.empty((stop - start, *place.shape[1:]), dtype=place.dtype)
+    if not array.size:
+        return array
+    view, position = array.data.cast("B"), place.start + start * place.row_bytes
+    try:
+        while view:
+            count = os.preadv(fd, [view], position)
+            if not count:
+                raise StorageError(f"cannot read {name}: it ends before byte {position + len(view)}")
+            view, position = view[count:], position + count
+    except OSError as error:
+        raise StorageError(f"cannot read {name}: {explain(error)}") from error
+    return array
+
+
 @dataclass(frozen=True, kw_only=True)
 class Place:
     """Where a two-dimensional array stands in a file: first byte, shape and dtype; rows follow one another."""

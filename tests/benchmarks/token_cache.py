@@ -25,7 +25,7 @@ from elmo_model.vocabulary import MARKS, Vocabulary
 from support import speed
 
 TEXTS = Path(__file__).resolve().parents[3] / "shared/data/english-text"
-CAPACITIES = (0, 4096, 16_384, 65_536)
+CAPACITIES = (0, 4096, 16_384, 32_768, 65_536)
 BATCH_TOKENS = 16_384
 SAMPLE_TYPES = 1024
 

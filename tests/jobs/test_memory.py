@@ -1,0 +1,93 @@
+"""What a process takes beside the work: freed memory, pools of libraries, code that only an import needed."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+
+
+def printed(code: str, *arguments: str | Path, **environment: str) -> list[str]:
+    """The words that a program of its own prints."""
+    done = subprocess.run(
+        [sys.executable, "-c", code, *map(str, arguments)],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split()
+
+
+@linux
+def test_code_of_libraries_is_given_back_and_still_works() -> None:
+    code = """
+import re
+from pathlib import Path
+import torch
+from jobs.memory import give_back_what_loading_took
+
+def mapped():
+    return int(re.search(r"RssFile:\\s+(\\d+)", Path("/proc/self/status").read_text())[1])
+
+rows = torch.arange(12.0).view(3, 4)
+expected = (rows @ rows.T).tolist()
+before = mapped()
+give_back_what_loading_took()
+after = mapped()
+assert (rows @ rows.T).tolist() == expected
+print(before, after)
+"""
+    before, after = map(int, printed(code))
+    assert after < before / 2
+
+
+@linux
+def test_code_that_was_changed_since_it_was_mapped_is_kept(tmp_path: Path) -> None:
+    library = tmp_path / "library"
+    library.write_bytes(b"as in the file".ljust(8192))
+    code = """
+import ctypes, mmap, re, sys
+from pathlib import Path
+from jobs.memory import give_back_what_loading_took
+
+with open(sys.argv[1], "r+b") as file:
+    code = mmap.mmap(file.fileno(), 8192, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ | mmap.PROT_WRITE)
+code[:8] = b"patched!"
+address = ctypes.addressof(ctypes.c_char.from_buffer(code))
+assert ctypes.CDLL(None).mprotect(ctypes.c_void_p(address), 8192, mmap.PROT_READ | mmap.PROT_EXEC) == 0
+assert re.search(f"^{address:x}-\\\\w+ r-xp .*library$", Path("/proc/self/maps").read_text(), re.MULTILINE)
+give_back_what_loading_took()
+print(ctypes.string_at(address, 8).decode())
+"""
+    assert printed(code, library) == ["patched!"]
+
+
+def test_arrow_keeps_no_pool_of_its_own_for_the_command_line() -> None:
+    code = """
+import sys
+from jobs.cli import main
+try:
+    main(["inspect", "--help"])
+except SystemExit:
+    import pyarrow
+    print(pyarrow.default_memory_pool().backend_name)
+"""
+    assert printed(code)[-1] == "system"
+    assert printed(code, ARROW_DEFAULT_MEMORY_POOL="mimalloc")[-1] == "mimalloc"
+
+
+def test_reading_a_model_imports_no_computer_algebra() -> None:
+    code = """
+import sys
+from elmo_model.shipped import model_folder
+from elmo_model.weights import read_bilm
+read_bilm(model_folder("mini-en"))
+print("sympy" in sys.modules)
+"""
+    assert printed(code) == ["False"]
