@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from elmo_model.kernels.packed_linear import Linear, packed_linear
 from elmo_model.kernels.recording import record
 from elmo_model.lstm import LstmState, ProjectedLstm
 
@@ -153,7 +154,8 @@ class _Loops:
         shift = bias.clone()
         shift[cells : 2 * cells] *= 2
         shift[2 * cells : 3 * cells] += self.forget_bias
-        projection_t = None if projection is None else projection.to(self.dtype).t()
+        gates_of = _product(scaled_weight)
+        hidden_of = None if projection is None else _product(projection.to(self.dtype), clip=self.proj_clip)
 
         xh = inputs.new_empty(time, batch, 2 * width, dtype=self.dtype)  # [x_t; h_(t-1)]
         xh[..., :width] = inputs
@@ -162,14 +164,13 @@ class _Loops:
         squashed = inputs.new_empty(time, batch, cells)  # tanh(state)
         opened = inputs.new_empty(time, batch, cells, dtype=self.dtype)  # sigmoid(o) tanh(state)
         outputs = inputs.new_empty(time, batch, width)
-        sums = xh.new_empty(batch, 4 * cells)
         states[0] = cell
         for step in range(time):
             before = states[step]
             if keep is not None:
                 before, hidden = before * keep[step], hidden * keep[step]
             xh[step, :, width:] = hidden
-            gate = torch.add(torch.mm(xh[step], scaled_weight.t(), out=sums), shift, out=gates[step]).sigmoid_()
+            gate = torch.add(gates_of(xh[step]), shift, out=gates[step]).sigmoid_()
             enter, candidate, forget, leave = gate.chunk(4, dim=1)
             state = torch.mul(forget, before, out=states[step + 1])
             state.addcmul_(enter, candidate, value=2).sub_(enter)
@@ -178,9 +179,7 @@ class _Loops:
             squash = torch.mul(state, 2, out=squashed[step]).sigmoid_().mul_(2).sub_(1)
             opened[step] = leave * squash
             hidden = outputs[step]
-            hidden.copy_(opened[step] if projection_t is None else torch.mm(opened[step], projection_t))
-            if projection_t is not None and self.proj_clip is not None:
-                hidden.clamp_(-self.proj_clip, self.proj_clip)
+            hidden.copy_(opened[step] if hidden_of is None else hidden_of(opened[step]))
         kept = xh, gates, states, squashed, opened, outputs
         return (outputs, states[-1].clone(), hidden.clone()), kept
 
@@ -191,8 +190,8 @@ class _Loops:
         xh, gates, states, squashed, opened, outputs = kept
         time, batch, width = grad_outputs.shape
         cells = states.shape[2]
-        recurrent = weight[:, width:].to(self.dtype)
-        projection_p = None if projection is None else projection.to(self.dtype)
+        recurrent_of = _product(weight[:, width:].to(self.dtype).t())
+        opened_of = None if projection is None else _product(projection.to(self.dtype).t())
 
         grad_gates = gates.new_empty(gates.shape, dtype=self.dtype)
         grad_hiddens = gates.new_empty(outputs.shape, dtype=self.dtype)
@@ -205,12 +204,12 @@ class _Loops:
             gate, squash = gates[step], squashed[step]
             enter, candidate, forget, leave = gate.chunk(4, dim=1)
             grad_hidden = grad_outputs[step] if grad_recurrent is None else grad_outputs[step] + grad_recurrent
-            if projection_p is not None and self.proj_clip is not None:
+            if opened_of is not None and self.proj_clip is not None:
                 grad_hidden = grad_hidden * (outputs[step].abs() < self.proj_clip)
             grad_hiddens[step] = grad_hidden
             grad_opened = grad_hidden
-            if projection_p is not None:
-                grad_opened = torch.mm(grad_hiddens[step], projection_p).to(gates.dtype)
+            if opened_of is not None:
+                grad_opened = opened_of(grad_hiddens[step]).to(gates.dtype)
             torch.mul(grad_opened, squash, out=leave_factor)
             grad_squash = torch.mul(grad_opened, leave, out=inside)
             grad_state.add_(grad_squash).sub_(grad_squash.mul_(squash).mul_(squash))
@@ -224,7 +223,7 @@ class _Loops:
             factor.mul_(torch.addcmul(gate, gate, gate, value=-1, out=slope))
             grad_bias += factor.sum(dim=0)
             grad_gates[step] = factor
-            grad_recurrent = torch.mm(grad_gates[step], recurrent)
+            grad_recurrent = recurrent_of(grad_gates[step])
             if keep is not None:
                 grad_state.mul_(keep[step])
                 grad_recurrent = grad_recurrent * keep[step]
@@ -236,6 +235,18 @@ class _Loops:
         if projection is not None:
             grad_projection = torch.mm(grad_hiddens.view(-1, width).t(), opened.view(-1, cells)).to(projection.dtype)
         return grad_inputs.to(grad_outputs.dtype), grad_weight.to(weight.dtype), grad_bias, grad_projection
+
+
+def _product(weight: Tensor, *, clip: float | None = None) -> Linear:
+    """A function from rows to `clip(rows @ weight.T)`; laid out for many uses where oneDNN computes it."""
+    if weight.device.type == "cpu" and weight.dtype in (torch.float32, torch.bfloat16):
+        return packed_linear(weight, None, clip=clip)
+
+    def product(rows: Tensor) -> Tensor:
+        found = torch.mm(rows, weight.t())
+        return found if clip is None else found.clamp_(-clip, clip)
+
+    return product
 
 
 class _RecordedLoops:

@@ -75,9 +75,9 @@ class _ConvolveAndPool(torch.autograd.Function):
         windows, weight, responses, best = ctx.saved_tensors
         # Positions that share the maximum share its gradient.
         count = torch.zeros_like(best)
-        for response in responses:
-            count += response == best
-        share = grad / count
-        grad_responses = torch.stack([torch.where(response == best, share, 0) for response in responses]).flatten(0, 1)
+        grad_responses = torch.empty_like(responses)
+        for response, reached in zip(responses, grad_responses, strict=True):
+            count += torch.eq(response, best, out=reached)  # 1 or 0; numbers are ten times as fast as booleans here
+        grad_responses = grad_responses.mul_(grad / count).flatten(0, 1)
         grad_windows = (grad_responses @ weight).view_as(windows)
         return grad_windows, grad_responses.t() @ windows.flatten(0, 1)

@@ -20,7 +20,7 @@ from elmo_model.token_table import digest_with_table, read_token_table
 from elmo_model.vocabulary import Vocabulary
 from elmo_model.weights import model_digest, read_bilm
 from jobs.encoders.devices import available_device, translated_errors, use_threads
-from jobs.memory import give_back_what_loading_took
+from jobs.memory import give_back_freed_memory, give_back_library_code
 from pipeline.config import Precision, check_choice
 from pipeline.encoding import Encoded, EncoderSpec
 from pipeline.errors import ConfigError
@@ -88,7 +88,7 @@ class BiLmEncoderFactory:
         encoder = bilm_encoder(
             bilm, columns=columns, device=device, precision=precision, kernel=self.kernel, carried_state=carried_state
         )
-        give_back_what_loading_took()
+        give_back_library_code()
         return encoder
 
     def _read_table(self, files: ModelFiles, *, width: int) -> WordTokenEncoder:
@@ -146,4 +146,5 @@ class BiLmEncoder:
         """The features of the sentences, in the order given."""
         with translated_errors():
             features = self._extractor.encode(sentences)
+        give_back_freed_memory()
         return Encoded(columns=features.columns, counts=features.counts)

@@ -30,7 +30,7 @@ def test_code_of_libraries_is_given_back_and_still_works() -> None:
 import re
 from pathlib import Path
 import torch
-from jobs.memory import give_back_what_loading_took
+from jobs.memory import give_back_library_code
 
 def mapped():
     return int(re.search(r"RssFile:\\s+(\\d+)", Path("/proc/self/status").read_text())[1])
@@ -38,7 +38,7 @@ def mapped():
 rows = torch.arange(12.0).view(3, 4)
 expected = (rows @ rows.T).tolist()
 before = mapped()
-give_back_what_loading_took()
+give_back_library_code()
 after = mapped()
 assert (rows @ rows.T).tolist() == expected
 print(before, after)
@@ -54,7 +54,7 @@ def test_code_that_was_changed_since_it_was_mapped_is_kept(tmp_path: Path) -> No
     code = """
 import ctypes, mmap, re, sys
 from pathlib import Path
-from jobs.memory import give_back_what_loading_took
+from jobs.memory import give_back_library_code
 
 with open(sys.argv[1], "r+b") as file:
     code = mmap.mmap(file.fileno(), 8192, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ | mmap.PROT_WRITE)
@@ -62,7 +62,7 @@ code[:8] = b"patched!"
 address = ctypes.addressof(ctypes.c_char.from_buffer(code))
 assert ctypes.CDLL(None).mprotect(ctypes.c_void_p(address), 8192, mmap.PROT_READ | mmap.PROT_EXEC) == 0
 assert re.search(f"^{address:x}-\\\\w+ r-xp .*library$", Path("/proc/self/maps").read_text(), re.MULTILINE)
-give_back_what_loading_took()
+give_back_library_code()
 print(ctypes.string_at(address, 8).decode())
 """
     assert printed(code, library) == ["patched!"]
