@@ -103,10 +103,10 @@ class ShardReader(Protocol):
         """The vectors of a sentence in one column, (rows, width), the one row of a sentence column too; newly read."""
         ...
 
-    def columns(self, names: tuple[str, ...], row: int) -> list[NDArray[Any]]:
+    def columns(self, names: tuple[str, ...], row: int) -> Sequence[NDArray[Any]] | NDArray[Any]:
         """The vectors of a sentence in some columns, each (rows, width), the one row of a sentence column too.
 
-        In the stored dtype; read-only where they are views of the file.
+        In the stored dtype; perhaps read-only. Columns of one axis and width may come as one array.
         """
         ...
 
@@ -146,6 +146,7 @@ def open_shard(
     columns: Sequence[Column],
     dtype: StoredDtype,
     preload: bool = False,
+    mapped: bool = False,
     layout: Any = None,
 ) -> ShardReader:
     """A reader of a complete shard.
@@ -157,6 +158,7 @@ def open_shard(
         columns: As the manifest says.
         dtype: As the manifest says.
         preload: Reads the whole file into memory, once, and closes it.
+        mapped: Maps a file of this machine, which then stays in memory as far as it is read. Only HDF5 can.
         layout: That of an earlier reader of the same file, if there was one.
 
     Raises:
@@ -165,7 +167,7 @@ def open_shard(
     if shard_format == "hdf5":
         from pipeline.shards.hdf5 import Hdf5Reader  # noqa: PLC0415
 
-        return Hdf5Reader(file, name=name, columns=columns, dtype=dtype, preload=preload, layout=layout)
+        return Hdf5Reader(file, name=name, columns=columns, dtype=dtype, preload=preload, mapped=mapped, layout=layout)
     from pipeline.shards.parquet import ParquetReader  # noqa: PLC0415
 
     return ParquetReader(file, name=name, columns=columns, dtype=dtype, preload=preload, layout=layout)

@@ -27,11 +27,11 @@ from pipeline.shards.placement import (
     Place,
     PlacedReader,
     PlacedWriter,
+    ReadRows,
     RowOffsets,
     row_offsets,
     sentence_is,
     shape_of,
-    touch,
     write_at,
 )
 from pipeline.storage import explain
@@ -106,7 +106,13 @@ def _create(
     """Writes a whole shard but for the vectors and the status; all of these are zero."""
     offsets = row_offsets(sentences)
     with h5py.File(
-        path, "w", libver=_LIBVER, track_order=False, alignment_threshold=1, alignment_interval=_ALIGNMENT
+        path,
+        "w",
+        libver=_LIBVER,
+        track_order=False,
+        alignment_threshold=1,
+        alignment_interval=_ALIGNMENT,
+        meta_block_size=_STRUCTURE // 4,  # so that nothing lies between columns
     ) as file:
         file.attrs[SHARD_ATTRIBUTE] = describe_columns(columns)
         file.create_dataset("offsets", data=offsets["token"], track_times=False)
@@ -190,6 +196,7 @@ class Hdf5Reader:
         columns: Sequence[Column],
         dtype: StoredDtype,
         preload: bool,
+        mapped: bool,
         layout: dict[str, Place] | None,
     ):
         if preload:
@@ -197,20 +204,19 @@ class Hdf5Reader:
                 file = io.BytesIO(file.read())
         self._name = name
         self._columns = {column.name: column for column in columns}
-        self._file = PlacedReader(file, name=name)
+        self._file = PlacedReader(file, name=name, mapped=mapped)
         self.layout = layout if layout is not None else _read_layout(file, name, columns)
         self.offsets = self._array("offsets", np.int64)
         self.status = self._array("status", np.uint8)
         spans = _has_spans(columns)
         self._span_offsets = self._array("span/offsets", np.int64) if spans else np.zeros(len(self) + 1, np.int64)
         self._check(np.dtype(dtype))
-        # Indexing a buffer costs a fraction of indexing an array, and with the views it is all that a look-up does.
+        # Indexing a buffer costs a fraction of indexing an array.
         self._bounds = self.offsets.data
         bounds = {"token": self._bounds, "sentence": range(len(self) + 1), "span": self._span_offsets.data}
         self._bounds_of = {column.name: bounds[column.rows] for column in columns}
-        self._views = self._token_views()
-        self._chosen: dict[tuple[str, ...], list[NDArray[Any]]] = {}
-        self._row_bytes = max((column.width for column in columns), default=0) * np.dtype(dtype).itemsize
+        self._places_of = {column.name: self.layout[f"columns/{column.name}"] for column in columns}
+        self._alike: dict[tuple[str, ...], ReadRows | None] = {}
 
     def __len__(self) -> int:
         return len(self.status)
@@ -250,35 +256,24 @@ class Hdf5Reader:
 
     def column(self, name: str, row: int) -> NDArray[Any]:
         """See `ShardReader.column`."""
-        view = self._views.get(name)
-        if view is None:
-            return self.block(name, row, row + 1)
-        start, stop = self._bounds[row], self._bounds[row + 1]
-        touch((stop - start) * self._row_bytes)
-        return view[start:stop].copy()
+        return self.block(name, row, row + 1)
 
-    def columns(self, names: tuple[str, ...], row: int) -> list[NDArray[Any]]:
+    def columns(self, names: tuple[str, ...], row: int) -> Sequence[NDArray[Any]] | NDArray[Any]:
         """See `ShardReader.columns`."""
-        views = self._chosen.get(names)
-        if views is None:
-            there = all(name in self._views for name in names)
-            views = self._chosen[names] = [self._views[name] for name in names] if there else []
-        if not views:
+        if names not in self._alike:
+            shapes = {(self._columns[name].rows, self._columns[name].width) for name in names}
+            places = [self._places_of[name] for name in names]
+            self._alike[names] = self._file.rows_of(places) if len(shapes) == 1 else None
+        read = self._alike[names]
+        if read is None:
             return [self.block(name, row, row + 1) for name in names]
-        start, stop = self._bounds[row], self._bounds[row + 1]
-        touch((stop - start) * self._row_bytes * len(views))
-        return [view[start:stop] for view in views]
+        bounds = self._bounds_of[names[0]]
+        return read(bounds[row], bounds[row + 1])
 
     def block(self, name: str, start: int, stop: int) -> NDArray[Any]:
         """See `ShardReader.block`."""
         bounds = self._bounds_of[name]
-        return self._file.read(self.layout[f"columns/{name}"], bounds[start], bounds[stop])
-
-    def _token_views(self) -> dict[str, NDArray[Any]]:
-        """The columns that have rows for tokens as views of the file; none where that is remote."""
-        names = [column.name for column in self._columns.values() if column.rows == "token"]
-        views = {name: self._file.view(self.layout[f"columns/{name}"]) for name in names}
-        return {name: view for name, view in views.items() if view is not None}
+        return self._file.read(self._places_of[name], bounds[start], bounds[stop])
 
     def _array(self, name: str, dtype: type[np.generic], start: int = 0, stop: int | None = None) -> NDArray[Any]:
         place = self.layout.get(name)

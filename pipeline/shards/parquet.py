@@ -27,10 +27,10 @@ from pipeline.errors import ConfigError, DamageError, StorageError
 from pipeline.records import Sentence
 from pipeline.schema import SHARD_ATTRIBUTE, Column, RowAxis, StoredDtype, describe_columns
 from pipeline.shards.placement import (
+    PlacedReader,
     PlacedWriter,
     offsets_of,
     place_columns,
-    read_at,
     row_offsets,
     sentence_is,
 )
@@ -79,6 +79,7 @@ class ParquetWriter(PlacedWriter):
         """See `ShardWriter.close`."""
         with self._file:
             self._check_complete()
+            scratch = PlacedReader(self._file, name=self._name)
             try:
                 with (
                     self._path.open("wb") as file,
@@ -93,7 +94,7 @@ class ParquetWriter(PlacedWriter):
                     ) as writer,
                 ):
                     for start, stop in self._groups():
-                        table = self._table(start, stop)
+                        table = self._table(scratch, start, stop)
                         writer.write_table(table, row_group_size=len(table))
                     writer.close()
                     file.flush()
@@ -114,7 +115,7 @@ class ParquetWriter(PlacedWriter):
         if start < len(costs):
             yield start, len(costs)
 
-    def _table(self, start: int, stop: int) -> pa.Table:
+    def _table(self, scratch: PlacedReader, start: int, stop: int) -> pa.Table:
         sentences = self._sentences[start:stop]
         arrays = [
             pa.array([sentence.id for sentence in sentences], pa.string()),
@@ -128,8 +129,8 @@ class ParquetWriter(PlacedWriter):
             spans = [list(chain.from_iterable(sentence.spans)) for sentence in sentences]
             arrays.append(pa.array(spans, _SPANS["spans"]))
         for column in self._columns:
-            place, bounds = self._places[column.name], self._offsets[column.rows][start : stop + 1]
-            values = read_at(self._file.fileno(), place, int(bounds[0]), int(bounds[-1]), name=self._name)
+            bounds = self._offsets[column.rows][start : stop + 1]
+            values = scratch.read(self._places[column.name], int(bounds[0]), int(bounds[-1]))
             ends = pa.array(((bounds - bounds[0]) * column.width).astype(np.int32))
             kind = self._schema.field(column.name).type
             arrays.append(pa.ListArray.from_arrays(ends, pa.array(values.reshape(-1)), type=kind))

@@ -9,12 +9,12 @@ import math
 import mmap
 import os
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from types import TracebackType
 from typing import Any, BinaryIO, Self
-from weakref import WeakSet
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,27 +71,6 @@ def write_at(fd: int, data: NDArray[Any], position: int, *, name: str) -> None:
         raise StorageError(f"cannot write {name}: {explain(error)}") from error
 
 
-def read_at(fd: int, place: "Place", start: int, stop: int, *, name: str) -> NDArray[Any]:
-    """The rows from start up to stop of an array in a file, read past any map, whose pages would stay in memory.
-
-    Raises:
-        StorageError: The disk fails, or the file ends before.
-    """
-    array = np.empty((stop - start, *place.shape[1:]), dtype=place.dtype)
-    if not array.size:
-        return array
-    view, position = array.data.cast("B"), place.start + start * place.row_bytes
-    try:
-        while view:
-            count = os.preadv(fd, [view], position)
-            if not count:
-                raise StorageError(f"cannot read {name}: it ends before byte {position + len(view)}")
-            view, position = view[count:], position + count
-    except OSError as error:
-        raise StorageError(f"cannot read {name}: {explain(error)}") from error
-    return array
-
-
 @dataclass(frozen=True, kw_only=True)
 class Place:
     """Where a two-dimensional array stands in a file: first byte, shape and dtype; rows follow one another."""
@@ -100,12 +79,12 @@ class Place:
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
 
-    @property
+    @cached_property
     def row_bytes(self) -> int:
         """Bytes a row."""
         return math.prod(self.shape[1:]) * self.dtype.itemsize
 
-    @property
+    @cached_property
     def end(self) -> int:
         """The byte after the last one."""
         return self.start + self.shape[0] * self.row_bytes
@@ -198,109 +177,114 @@ def place_columns(columns: Sequence[Column], dtype: StoredDtype, offsets: RowOff
     return places, end
 
 
-class _Residency:
-    """Bounds the memory that mapped files take in this process.
+_SMALL_BYTES = 4096  # up to which a call that returns bytes is faster than one that fills an array
 
-    Pages of a file that were read through a map stay with the process for as long as it is mapped, though the system
-    keeps them anyway. Giving all of them back now and then costs next to nothing: they are found in its cache again.
-    """
-
-    def __init__(self) -> None:
-        self._maps: WeakSet[mmap.mmap] = WeakSet()
-        self._touched = 0
-
-    def add(self, mapped: mmap.mmap) -> None:
-        self._maps.add(mapped)
-
-    def touch(self, size: int) -> None:
-        """Accounts for bytes read through a map."""
-        self._touched += size + _FAULT_BYTES
-        if self._touched > _RESIDENT_BYTES:
-            self._touched = 0
-            maps = list(self._maps)
-            if sum(map(len, maps)) > _RESIDENT_BYTES:
-                for mapped in maps:
-                    mapped.madvise(mmap.MADV_DONTNEED)
-
-
-# What Linux maps around a page that is missing, and how much may be mapped before it is given back.
-_FAULT_BYTES = 2**16
-_RESIDENT_BYTES = 2**27
-_residency = _Residency()
-touch = _residency.touch
+# From start and stop to the rows between them of several arrays, (arrays, rows, ...), which may be read-only.
+ReadRows = Callable[[int, int], NDArray[Any]]
 
 
 class PlacedReader:
     """Reads arrays at byte positions of an open file, from several threads or forked processes at once.
 
-    Files of this machine are mapped, so that reading them needs neither a shared cursor nor a lock; to cut a file that
-    is in use ends the process, as with any mapped file. Remote ones are sought and read under a lock.
+    A file of this machine is read at a position, which needs neither a shared cursor nor a lock, or mapped. A map is
+    faster for rows of a few kB, but what is read through it stays with the process, and around each byte up to 2 MB
+    more; and to cut a mapped file ends the process. Remote files are sought and read under a lock.
 
     Args:
         file: Opened for reading; kept.
         name: For messages.
+        mapped: Whether to map it, if it is of this machine.
     """
 
-    def __init__(self, file: BinaryIO, *, name: str):
+    def __init__(self, file: BinaryIO, *, name: str, mapped: bool = False):
         self._file = file
         self._name = name
         self._lock = threading.Lock()
-        self._size = file.seek(0, os.SEEK_END)
-        self._buffer: mmap.mmap | memoryview | None = None
+        self._memory: memoryview | mmap.mmap | None = None
+        self._descriptor: int | None = None
         if isinstance(file, io.BytesIO):
-            self._buffer = file.getbuffer()
-        elif self._size and _is_local(file):
-            self._buffer = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-            _residency.add(self._buffer)
-
-    def view(self, place: Place) -> NDArray[Any] | None:
-        """An array in the file as a read-only view of it; None where the file is remote.
-
-        Tell `touch` what is read of it.
-
-        Raises:
-            DamageError: The file ends before the array does.
-        """
-        if place.end > self._size:
-            raise DamageError(
-                f"{self._name} is cut short: it has {self._size} bytes, an array in it ends at {place.end}"
-            )
-        if not self._size:
-            return np.empty(place.shape, place.dtype)
-        if self._buffer is None:
-            return None
-        view: NDArray[Any] = np.ndarray(place.shape, place.dtype, buffer=self._buffer, offset=place.start)
-        view.flags.writeable = False
-        return view
+            self._memory = file.getbuffer()
+        elif _is_local(file):
+            self._descriptor = file.fileno()
+            if mapped and file.seek(0, os.SEEK_END):
+                self._memory = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
 
     def read(self, place: Place, start: int, stop: int) -> NDArray[Any]:
         """The rows from start up to stop of an array in the file, newly allocated.
 
         Raises:
             DamageError: The file ends before, or the rows are not within the array.
+            StorageError: The file cannot be read.
         """
-        if not 0 <= start <= stop <= place.shape[0]:
-            raise DamageError(f"{self._name}: rows {start} to {stop} are asked of an array of {place.shape[0]} rows")
-        view = self.view(place)
-        if view is not None:
-            touch((stop - start) * place.row_bytes)
-            return view[start:stop].copy()
-        array = np.empty((stop - start, *place.shape[1:]), dtype=place.dtype)
+        self._check(place, start, stop)
+        shape, position = (stop - start, *place.shape[1:]), place.start + start * place.row_bytes
+        if self._memory is not None and position + (stop - start) * place.row_bytes <= len(self._memory):
+            return np.ndarray(shape, place.dtype, buffer=self._memory, offset=position).copy()
+        array: NDArray[Any] = np.empty(shape, place.dtype)
         if array.size:
-            self._fill(array.data.cast("B"), place.start + start * place.row_bytes)
+            self._fill(array, position)
         return array
 
-    def _fill(self, view: memoryview, position: int) -> None:
+    def rows_of(self, places: Sequence[Place]) -> ReadRows:
+        """A function that reads the same rows of arrays in the file that have one shape and dtype.
+
+        The function raises as `read`.
+        """
+        first, steps = places[0], set(np.diff([place.start for place in places]).tolist())
+
+        def stacked(start: int, stop: int) -> NDArray[Any]:
+            self._check(first, start, stop)
+            return whole[:, start:stop]
+
+        def joined(start: int, stop: int) -> NDArray[Any]:
+            self._check(first, start, stop)
+            offset, size = start * first.row_bytes, (stop - start) * first.row_bytes
+            shape = len(places), stop - start, *first.shape[1:]
+            if size > _SMALL_BYTES or self._descriptor is None:
+                return np.stack([self.read(place, start, stop) for place in places])
+            try:
+                data = b"".join([os.pread(self._descriptor, size, place.start + offset) for place in places])
+            except OSError as error:
+                raise StorageError(f"cannot read {self._name}: {explain(error)}") from error
+            if len(data) != size * len(places):
+                raise DamageError(f"{self._name} is cut short: its rows {start} to {stop} are not all there")
+            return np.frombuffer(data, first.dtype).reshape(shape)
+
+        end = max(place.end for place in places)
+        if self._memory is None or len(steps) > 1 or end > len(self._memory):
+            return joined
+        # Arrays at equal distances are one array of more dimensions.
+        strides = *steps, first.row_bytes, *(first.dtype.itemsize for _ in first.shape[1:])
+        shape = len(places), *first.shape
+        whole: NDArray[Any] = np.ndarray(
+            shape, first.dtype, buffer=self._memory, offset=first.start, strides=strides if steps else None
+        )
+        whole.flags.writeable = False
+        return stacked
+
+    def _check(self, place: Place, start: int, stop: int) -> None:
+        if not 0 <= start <= stop <= place.shape[0]:
+            raise DamageError(f"{self._name}: rows {start} to {stop} are asked of an array of {place.shape[0]} rows")
+
+    def _fill(self, array: NDArray[Any], position: int) -> None:
+        view = array.data.cast("B")
         try:
-            with self._lock:
-                self._file.seek(position)
-                while view:
-                    count = self._file.readinto(view)  # type: ignore[attr-defined]
-                    if not count:
-                        raise DamageError(f"{self._name} is cut short: it ends before byte {position + len(view)}")
-                    view = view[count:]
+            while view:
+                count = self._read_some(view, position)
+                if not count:
+                    raise DamageError(f"{self._name} is cut short: it ends before byte {position + len(view)}")
+                view, position = view[count:], position + count
         except OSError as error:
             raise StorageError(f"cannot read {self._name}: {explain(error)}") from error
+
+    def _read_some(self, view: memoryview, position: int) -> int:
+        if self._memory is not None:
+            return 0  # it is at hand, so this is beyond its end
+        if self._descriptor is not None:
+            return os.preadv(self._descriptor, [view], position)
+        with self._lock:
+            self._file.seek(position)
+            return self._file.readinto(view)  # type: ignore[attr-defined, no-any-return]
 
 
 def _is_local(file: BinaryIO) -> bool:
