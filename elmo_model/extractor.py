@@ -185,11 +185,16 @@ class Extractor:
             use_skip_connections=self._use_skip_connections,
         )
         after = []
+        computed: list[tuple[str, Tensor, Tensor]] = []
         for depth, (outputs, states) in enumerate(layers, start=1):
             after.append(states)
-            for direction, places, output in zip(self._directions, rows, outputs, strict=True):
-                if lstm_column(depth, direction) in wanted:
-                    yield lstm_column(depth, direction), torch.empty_like(output).index_copy_(0, places, output)
+            names = [lstm_column(depth, direction) for direction in self._directions]
+            computed += [part for part in zip(names, rows, outputs, strict=True) if part[0] in wanted]
+            if self.device.type != "cpu":  # results are brought to the host while the next layer is computed
+                yield from _in_order(computed)
+        # On the host a layer's results are kept once while the next needs them, and not in the other order as well.
+        del layers, outputs
+        yield from _in_order(computed)
         if self._carried is not None:
             self._carried = [
                 [_updated(old, new, order) for old, new in zip(*pair, strict=True)]
@@ -217,6 +222,14 @@ class Extractor:
         zero = [[LstmState(*(_grown(part, 1) for part in state)) for state in layer] for layer in self._zero]
         layers = run_layers(self._layers, inputs, [1], zero, use_skip_connections=self._use_skip_connections)
         return [states for _, states in layers]
+
+
+def _in_order(computed: list[tuple[str, Tensor, Tensor]]) -> Iterator[tuple[str, Tensor]]:
+    """Takes names, places and packed rows off the list; gives each name with its rows at their places."""
+    while computed:
+        name, places, packed = computed.pop(0)
+        yield name, torch.empty_like(packed).index_copy_(0, places, packed)
+        del packed
 
 
 def count_remarks(encoder: TokenEncoder, sentences: Sequence[Sentence]) -> dict[str, int]:

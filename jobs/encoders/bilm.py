@@ -144,7 +144,7 @@ class BiLmEncoder:
 
     def encode(self, sentences: Sequence[Sequence[str]]) -> Encoded:
         """The features of the sentences, in the order given."""
+        give_back_freed_memory()  # of the batch before, which has been written by now
         with translated_errors():
             features = self._extractor.encode(sentences)
-        give_back_freed_memory()
         return Encoded(columns=features.columns, counts=features.counts)
