@@ -6,6 +6,7 @@ the machine counts as little as it can. The ceiling is measured in between, by t
 
 import gzip
 import itertools
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -87,34 +88,53 @@ def batches(sentences: Sentences, *, budget: int) -> list[Sentences]:
 
 
 class Ceiling:
-    """The rate of bare matrix products of the model's shapes, on one thread, in GFLOP a processor second."""
+    """The rate of bare matrix products of the model's shapes, computed on all threads at once, in GFLOP a second.
 
-    def __init__(self, precision: str) -> None:
+    So whatever the threads share, such as caches and memory, is shared in the ceiling as well.
+    """
+
+    def __init__(self, precision: str, *, threads: int = 1) -> None:
         dtype = torch.bfloat16 if precision == "bfloat16" else torch.float32
         linear = int8_linear if precision == "int8" else packed_linear
         self._products = [
             (linear(torch.randn(outer, inner).to(dtype), None), torch.randn(CEILING_ROWS, inner).to(dtype))
             for outer, inner in ((16384, 1024), (512, 4096))
         ]
-        self._worker = Workers(1)
+        self._workers = Workers(threads)
         self._rates: list[float] = []
+        self._clock_rates: list[float] = []
         self.measure(rounds=2)
         self._rates.clear()
+        self._clock_rates.clear()
 
     def measure(self, *, rounds: int = 3) -> None:
         """Measures a few times more."""
-        self._rates += self._worker.map(self._rate, range(rounds))
+        threads = self._workers.threads
+        ready = threading.Barrier(threads)
 
-    def _rate(self, _: int) -> float:
-        started = time.thread_time()
-        for linear, rows in self._products:
-            linear(rows)
-        return CEILING_ROWS * STEP_FLOPS / (time.thread_time() - started) / 1e9
+        def multiply(_: int) -> float:
+            ready.wait()
+            started = time.thread_time()
+            for _ in range(rounds):
+                for linear, rows in self._products:
+                    linear(rows)
+            return time.thread_time() - started
+
+        flops = rounds * CEILING_ROWS * STEP_FLOPS / 1e9
+        clock = time.perf_counter()
+        taken = self._workers.map(multiply, range(threads))
+        self._clock_rates.append(threads * flops / (time.perf_counter() - clock))
+        self._rates += [flops / seconds for seconds in taken]
 
     @property
     def rate(self) -> float:
-        """The middle of all measurements."""
+        """Of one thread, by its processor time: the middle of all measurements."""
         return median(self._rates)
+
+    @property
+    def clock_rate(self) -> float:
+        """Of all threads together, by the clock: the middle of all measurements."""
+        return median(self._clock_rates)
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
