@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from elmo_model.kernels.cell import advance, has_fused
+from elmo_model.kernels.interface import free_weights
 from elmo_model.kernels.recording import record
 from elmo_model.kernels.tf32 import tf32
 from elmo_model.lstm import LstmState, ProjectedLstm
@@ -27,10 +28,17 @@ class BatchedLayer:
         dtype: Of the products' operands; the cell state is float32 always.
         device: Where to compute.
         tf32: Whether float32 products may round their operands to TF32, on hardware that does.
+        consume: Whether to empty the weights once they are taken over, so that they aren't held twice.
     """
 
     def __init__(
-        self, directions: Sequence[ProjectedLstm], *, dtype: torch.dtype, device: torch.device, tf32: bool = False
+        self,
+        directions: Sequence[ProjectedLstm],
+        *,
+        dtype: torch.dtype,
+        device: torch.device,
+        tf32: bool = False,
+        consume: bool = False,
     ) -> None:
         first = directions[0]
         self._cells, self._width = first.n_cells, first.width
@@ -42,6 +50,8 @@ class BatchedLayer:
         self._fused = device.type == "cuda" and has_fused()
         projections = [layer.projection.T for layer in directions if layer.projection is not None]
         self._projection = _stacked(projections, dtype, device) if projections else None  # (directions, c, p)
+        if consume:
+            free_weights(*directions)
         self._joined = torch.empty(0)
         self._cell = torch.empty(0)
         self._steps: dict[int, Callable[[], None]] = {}

@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
+from elmo_model.kernels.interface import free_weights
 from elmo_model.kernels.packed_linear import Linear, MakeLinear, packed_linear
 from elmo_model.kernels.workers import Workers
 from elmo_model.lstm import LstmState, ProjectedLstm
@@ -99,15 +100,8 @@ def _ready(layer: ProjectedLstm, dtype: torch.dtype, linear: MakeLinear, *, cons
         projection = linear(layer.projection.detach().to(dtype), None, clip=layer.proj_clip)
     sums = linear(weight.flatten(0, 1).to(dtype), bias.flatten().to(dtype), clip=None)
     if consume:
-        empty(layer)
+        free_weights(layer)
     return _Direction(gates=sums, projection=projection, cell_clip=layer.cell_clip, dtype=dtype)
-
-
-def empty(*modules: nn.Module) -> None:
-    """Frees the weights of modules, whose values are kept elsewhere."""
-    for module in modules:
-        for parameter in module.parameters():
-            parameter.data = torch.empty(0)
 
 
 def _run(block: _Block) -> None:

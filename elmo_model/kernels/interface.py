@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from torch import Tensor
+import torch
+from torch import Tensor, nn
 
 from elmo_model.lstm import LstmState
 
@@ -29,3 +30,10 @@ class LayerKernel(Protocol):
             direction the final state, one row for each sentence.
         """
         ...
+
+
+def free_weights(*modules: nn.Module) -> None:
+    """Frees the weights of modules, whose values are kept elsewhere."""
+    for module in modules:
+        for parameter in module.parameters():
+            parameter.data = torch.empty(0)

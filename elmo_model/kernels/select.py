@@ -11,9 +11,9 @@ from elmo_model.bilm import BiLm
 from elmo_model.errors import DeviceError
 from elmo_model.kernels.batched import BatchedLayer
 from elmo_model.kernels.char_cnn import PackedCharacters
-from elmo_model.kernels.fused import FusedLayer, empty
+from elmo_model.kernels.fused import FusedLayer
 from elmo_model.kernels.int8_linear import int8_linear, missing_int8_operators
-from elmo_model.kernels.interface import LayerKernel
+from elmo_model.kernels.interface import LayerKernel, free_weights
 from elmo_model.kernels.packed_linear import MakeLinear, missing_operators, packed_linear
 from elmo_model.kernels.plain import PlainLayer
 from elmo_model.kernels.tokens import PlainTokens, TokenKernel
@@ -109,7 +109,7 @@ def choose_kernels(
     make: Callable[[Sequence[ProjectedLstm]], LayerKernel]
     dtype = _DTYPES[device.type][precision]
     if device.type == "cuda":
-        make = partial(BatchedLayer, dtype=dtype, device=device, tf32=precision == "tf32")
+        make = partial(BatchedLayer, dtype=dtype, device=device, tf32=precision == "tf32", consume=consume)
         choice = f"batched, {precision}, CUDA graphs"
     else:
         workers = Workers(threads)
@@ -117,17 +117,13 @@ def choose_kernels(
         if missing is None and isinstance(bilm.token_encoder, CharacterTokenEncoder):
             tokens = PackedCharacters(bilm.token_encoder, workers=workers)
             if consume:
-                empty(bilm.token_encoder)
+                free_weights(bilm.token_encoder)
         how = "oneDNN packed products" if missing is None else f"torch's own products, since {missing}"
         linear: MakeLinear = packed_linear
         if precision == "int8":
             linear, how = int8_linear, "oneDNN 8-bit products"
         make = partial(FusedLayer, dtype=dtype, workers=workers, linear=linear, consume=consume)
         choice = f"fused, {precision}, {how}"
-    ready = []
-    for layer in layers:
-        ready.append(make(layer))
-        if consume:
-            empty(*layer)
+    ready = [make(layer) for layer in layers]
     conductor = None if device.type == "cuda" else Workers(1)
     return Kernels(tokens=tokens, layers=ready, conductor=conductor, choice=choice)

@@ -20,6 +20,7 @@ from elmo_model.extractor import Extractor
 from elmo_model.kernels.select import Precision
 from elmo_model.weights import read_bilm, write_bilm
 from support import speed
+from support.memory import peak_bytes
 
 PRECISIONS: tuple[Precision, ...] = ("float32", "bfloat16", "int8")
 CASES = [(precision, 4096) for precision in PRECISIONS] + [("float32", 8192), ("float32", 16_384)]
@@ -37,14 +38,7 @@ def case(folder: str, precision: Precision, batch_tokens: int) -> None:
     extractor = Extractor(read_bilm(folder), precision=precision, consume=True)
     loaded = resident() - before
     extractor.encode([["a"] * SENTENCE_TOKENS] * (batch_tokens // SENTENCE_TOKENS))
-    print(json.dumps([loaded, _peak() - before]))
-
-
-def _peak() -> float:
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith("VmHWM:"):
-            return float(line.split()[1]) * 1024 / 1e6
-    raise RuntimeError("this system doesn't tell a process its peak memory")
+    print(json.dumps([loaded, peak_bytes() / 1e6 - before]))
 
 
 def main() -> None:

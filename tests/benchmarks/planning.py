@@ -7,12 +7,13 @@ own; the difference of their peaks is what the sentences take.
 """
 
 import re
-import resource
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import click
 
@@ -21,6 +22,7 @@ from pipeline.encoding import EncoderSpec
 from pipeline.inputs import list_inputs
 from pipeline.planning import make_plan
 from pipeline.storage import Folder
+from support.memory import peak_bytes
 
 
 def measure(corpus: str, glob: str) -> None:
@@ -38,7 +40,7 @@ def measure(corpus: str, glob: str) -> None:
         again = time.monotonic() - again
     # Tokens and texts are about the same bytes, ids and sources stand beside them.
     text = plan.counts["string_bytes"] / 2e6
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    peak = peak_bytes() / 1e6
     click.echo(
         f"{plan.sentences:,} sentences, {plan.tokens:,} tokens, {len(plan.shards):,} shards: {wall:.1f} s, of the "
         f"processor {processor:.1f} s ({text / processor:.1f} MB of text/s, "

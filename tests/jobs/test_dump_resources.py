@@ -39,15 +39,15 @@ def in_a_process(code: str, *arguments: str | Path, **environment: str) -> str:
     return done.stdout
 
 
-# The peak of this program; what `getrusage` gives is at least that of the process which started it.
 PEAK = """
-import re, sys
+import sys
 from pathlib import Path
 import numpy as np
 import support.fakes as fakes
 from pipeline.config import EncodeConfig, StoreConfig
 from pipeline.schema import Column
 from support.dumping import fake_dump
+from support.memory import peak_bytes
 
 WIDTH = 512
 fakes.COLUMNS = tuple(Column(name=f"layer_{n}", width=WIDTH, layer=n, direction="none") for n in range(5))
@@ -61,19 +61,19 @@ fake_dump(
     Path(sys.argv[1]), sys.argv[2],
     encode=EncodeConfig(batch_tokens=512), store=StoreConfig(shard_tokens=2000, shard_format=sys.argv[3]),
 )
-print(re.search(r"VmHWM:\\s+(\\d+) kB", Path("/proc/self/status").read_text())[1])
+print(peak_bytes())
 """
 
 DUMP = """
-import re, sys
-from pathlib import Path
+import sys
 from jobs.cli import main
+from support.memory import peak_bytes
 
 try:
     main(["dump", *sys.argv[1:]])
 except SystemExit as end:
     assert end.code in (None, 0)
-print(re.search(r"VmHWM:\\s+(\\d+) kB", Path("/proc/self/status").read_text())[1])
+print(peak_bytes())
 """
 
 
@@ -86,7 +86,7 @@ def test_ten_times_the_corpus_takes_no_more_memory(shard_format: str, tmp_path: 
         peaks.append(int(in_a_process(PEAK, corpus, tmp_path / f"out{times}", shard_format)))
     written = sum(path.stat().st_size for path in (tmp_path / "out10/shards").iterdir())
     assert written > 300e6
-    assert peaks[1] <= 1.1 * peaks[0], f"{peaks[0]} kB for one, {peaks[1]} kB for ten times the corpus"
+    assert peaks[1] <= 1.1 * peaks[0], f"{peaks[0]} bytes for one, {peaks[1]} for ten times the corpus"
 
 
 @pytest.mark.parametrize("shard_format", ["hdf5", "parquet"])
@@ -108,9 +108,9 @@ def test_a_protein_of_35_000_residues_takes_no_more(tmp_path: Path) -> None:
 
 def check_peak(corpus: Path, output: Path, *options: str) -> None:
     """Dumps with the shipped model in a process of its own, and looks at its peak."""
-    *_, kilobytes = in_a_process(DUMP, corpus, output, "--model", "mini-en", *options).split()
+    *_, printed = in_a_process(DUMP, corpus, output, "--model", "mini-en", *options).split()
     weights = sum(weights.numel() * 4 for weights in read_bilm(model_folder("mini-en")).parameters())
-    peak = int(kilobytes) * 1024
+    peak = int(printed)
     assert peak <= weights + LIBRARIES_AND_BATCH, f"{peak / 1e6:.0f} MB for a model of {weights / 1e6:.0f} MB"
 
 

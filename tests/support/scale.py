@@ -5,7 +5,6 @@ The shards of a commit are one real file under many names, each with its own rec
 
 import json
 import os
-import resource
 import subprocess
 import sys
 import tempfile
@@ -24,6 +23,7 @@ from pipeline.schema import receipt_name, shard_name
 from pipeline.sealed import seal
 from pipeline.storage import Folder
 from support.fakes import COLUMNS, FakeEncoderFactory
+from support.memory import peak_bytes
 from support.paths import TESTS
 from support.stores import make_receipt, make_sentences, write_finished_shards
 
@@ -90,7 +90,7 @@ def _main(step: str, size: int) -> None:
         wall, processor = time.monotonic(), time.process_time()
         shards, sentences = run()
         seconds, used = time.monotonic() - wall, time.process_time() - processor
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    peak = peak_bytes()
     print(json.dumps(asdict(Measured(shards=shards, sentences=sentences, seconds=seconds, processor=used, peak=peak))))
 
 
