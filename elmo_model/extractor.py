@@ -1,8 +1,9 @@
 """The frozen model in use: from sentences to the columns of features."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -20,6 +21,8 @@ from elmo_model.token_cache import TokenVectors
 from elmo_model.token_encoder import TokenEncoder
 
 Sentence = Sequence[str]
+A = TypeVar("A")
+B = TypeVar("B")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,7 +104,7 @@ class Extractor:
         )
         self.kernel = kernels.choice
         self._layers = kernels.layers
-        self._conductor = kernels.conductor
+        self._workers, self._conductor = kernels.workers, kernels.conductor
         self._use_skip_connections = bilm.lstm.use_skip_connections
         self._encoder = bilm.token_encoder
         self.token_vectors = TokenVectors(self._encoder, kernels.tokens, capacity=cached_types, device=self.device)
@@ -179,7 +182,7 @@ class Extractor:
         order = torch.from_numpy(packing.order[: packing.n_sentences]).to(self.device)
         layers = run_layers(
             self._layers,
-            [tokens[places] for places in rows],
+            self._for_each(tokens.__getitem__, rows),
             packing.batch_sizes,
             self._states_before(order),
             use_skip_connections=self._use_skip_connections,
@@ -191,15 +194,26 @@ class Extractor:
             names = [lstm_column(depth, direction) for direction in self._directions]
             computed += [part for part in zip(names, rows, outputs, strict=True) if part[0] in wanted]
             if self.device.type != "cpu":  # results are brought to the host while the next layer is computed
-                yield from _in_order(computed)
+                yield from self._in_order(computed)
         # On the host a layer's results are kept once while the next needs them, and not in the other order as well.
         del layers, outputs
-        yield from _in_order(computed)
+        yield from self._in_order(computed)
         if self._carried is not None:
             self._carried = [
                 [_updated(old, new, order) for old, new in zip(*pair, strict=True)]
                 for pair in zip(self._carried, after, strict=True)
             ]
+
+    def _in_order(self, computed: list[tuple[str, Tensor, Tensor]]) -> Iterator[tuple[str, Tensor]]:
+        """Takes names, places and packed rows off the list; gives each name with its rows at their places."""
+        while computed:
+            count = len(self._directions)
+            yield from self._for_each(_placed, computed[:count])
+            del computed[:count]
+
+    def _for_each(self, function: Callable[[A], B], parts: Sequence[A]) -> list[B]:
+        """The function's results for parts that can be computed side by side."""
+        return list(map(function, parts)) if self._workers is None else self._workers.map(function, parts)
 
     def _states_before(self, order: Tensor) -> list[list[LstmState]]:
         """States before the first token, for each layer and direction, of sentences in the given order."""
@@ -224,12 +238,9 @@ class Extractor:
         return [states for _, states in layers]
 
 
-def _in_order(computed: list[tuple[str, Tensor, Tensor]]) -> Iterator[tuple[str, Tensor]]:
-    """Takes names, places and packed rows off the list; gives each name with its rows at their places."""
-    while computed:
-        name, places, packed = computed.pop(0)
-        yield name, torch.empty_like(packed).index_copy_(0, places, packed)
-        del packed
+def _placed(computed: tuple[str, Tensor, Tensor]) -> tuple[str, Tensor]:
+    name, places, packed = computed
+    return name, torch.empty_like(packed).index_copy_(0, places, packed)
 
 
 def count_remarks(encoder: TokenEncoder, sentences: Sequence[Sentence]) -> dict[str, int]:

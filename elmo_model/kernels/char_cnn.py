@@ -53,7 +53,7 @@ class PackedCharacters:
     def __call__(self, ids: NDArray[np.int32]) -> Tensor:
         """The vectors, float32 (tokens, p), of character rows (tokens, characters)."""
         lengths = self._cut_lengths(ids)
-        order = np.argsort(lengths, kind="stable")
+        order = np.argsort(-lengths, kind="stable")  # the longest first, so that threads end at about one time
         filled = np.concatenate([order, np.repeat(order[-1:], -len(order) % BLOCK)])
         blocks = [(ids[places], lengths[places]) for places in filled.reshape(-1, BLOCK)]
         encoded = torch.cat(self._workers.map(self._encode, blocks))

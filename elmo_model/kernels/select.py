@@ -43,6 +43,7 @@ class Kernels:
     Attributes:
         tokens: The token encoder.
         layers: The LSTM layers, lowest first.
+        workers: The threads that compute on a CPU, where kernels bring their own.
         conductor: The thread on which everything between kernels is done, if not on the caller's. Where kernels bring
             threads of their own, those of torch would hold the cores for a while after each operation.
         choice: Which kernels these are and why, for records.
@@ -50,6 +51,7 @@ class Kernels:
 
     tokens: TokenKernel
     layers: Sequence[LayerKernel]
+    workers: Workers | None
     conductor: Workers | None
     choice: str
 
@@ -105,9 +107,10 @@ def choose_kernels(
     tokens: TokenKernel = PlainTokens(bilm.token_encoder, device=device)
     if kernel == "plain":
         plain = [PlainLayer([part.to(device) for part in layer]) for layer in layers]
-        return Kernels(tokens=tokens, layers=plain, conductor=None, choice="plain: asked for")
+        return Kernels(tokens=tokens, layers=plain, workers=None, conductor=None, choice="plain: asked for")
     make: Callable[[Sequence[ProjectedLstm]], LayerKernel]
     dtype = _DTYPES[device.type][precision]
+    workers = None
     if device.type == "cuda":
         make = partial(BatchedLayer, dtype=dtype, device=device, tf32=precision == "tf32", consume=consume)
         choice = f"batched, {precision}, CUDA graphs"
@@ -125,5 +128,5 @@ def choose_kernels(
         make = partial(FusedLayer, dtype=dtype, workers=workers, linear=linear, consume=consume)
         choice = f"fused, {precision}, {how}"
     ready = [make(layer) for layer in layers]
-    conductor = None if device.type == "cuda" else Workers(1)
-    return Kernels(tokens=tokens, layers=ready, conductor=conductor, choice=choice)
+    conductor = None if workers is None else Workers(1)
+    return Kernels(tokens=tokens, layers=ready, workers=workers, conductor=conductor, choice=choice)

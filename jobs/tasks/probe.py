@@ -1,5 +1,6 @@
 """A linear probe: how much of the tags one layer shows to a single linear classifier (Peters et al. 2018, 5.3)."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -14,11 +15,14 @@ from pipeline.errors import ConfigError
 
 @dataclass(frozen=True, kw_only=True)
 class ProbeConfig:
-    """How a probe is trained: Adam on single tokens, the epoch chosen by the development set."""
+    """How a probe is trained: Adam on single tokens, the epoch chosen by the development set.
+
+    The learning rate falls evenly to zero: at a constant one the last step's noise costs a point of accuracy.
+    """
 
     epochs: int = 20
     batch_tokens: int = 256
-    learning_rate: float = 1e-2
+    learning_rate: float = 3e-3
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -57,12 +61,15 @@ def linear_probe(
     torch.manual_seed(config.seed)
     probe = nn.Linear(x.shape[1], len(tags))
     optimizer = torch.optim.Adam(probe.parameters(), lr=config.learning_rate)
+    steps = config.epochs * math.ceil(len(x) / config.batch_tokens)
+    rate = torch.optim.lr_scheduler.LinearLR(optimizer, start_factor=1.0, end_factor=0.0, total_iters=steps)
     best = ProbeResult(dev=-1.0, test=0.0)
     for _ in range(config.epochs):
         for rows in torch.split(torch.randperm(len(x)), config.batch_tokens):
             optimizer.zero_grad()
             nn.functional.cross_entropy(probe(x[rows]), y[rows]).backward()  # type: ignore[no-untyped-call]
             optimizer.step()
+            rate.step()
         with torch.no_grad():
             dev_score, test_score = (
                 float((probe(vectors).argmax(1) == gold).float().mean()) for vectors, gold in held_out
