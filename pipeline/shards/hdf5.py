@@ -216,6 +216,7 @@ class Hdf5Reader:
         bounds = {"token": self._bounds, "sentence": range(len(self) + 1), "span": self._span_offsets.data}
         self._bounds_of = {column.name: bounds[column.rows] for column in columns}
         self._places_of = {column.name: self.layout[f"columns/{column.name}"] for column in columns}
+        self._views = {name: self._file.view(place) for name, place in self._places_of.items()}
         self._alike: dict[tuple[str, ...], ReadRows | None] = {}
 
     def __len__(self) -> int:
@@ -256,7 +257,10 @@ class Hdf5Reader:
 
     def column(self, name: str, row: int) -> NDArray[Any]:
         """See `ShardReader.column`."""
-        return self.block(name, row, row + 1)
+        view, bounds = self._views[name], self._bounds_of[name]
+        if view is None:
+            return self.block(name, row, row + 1)
+        return view[bounds[row] : bounds[row + 1]].copy()
 
     def columns(self, names: tuple[str, ...], row: int) -> Sequence[NDArray[Any]] | NDArray[Any]:
         """See `ShardReader.columns`."""

@@ -217,13 +217,21 @@ class PlacedReader:
             StorageError: The file cannot be read.
         """
         self._check(place, start, stop)
-        shape, position = (stop - start, *place.shape[1:]), place.start + start * place.row_bytes
-        if self._memory is not None and position + (stop - start) * place.row_bytes <= len(self._memory):
-            return np.ndarray(shape, place.dtype, buffer=self._memory, offset=position).copy()
-        array: NDArray[Any] = np.empty(shape, place.dtype)
+        view = self.view(place)
+        if view is not None:
+            return view[start:stop].copy()
+        array: NDArray[Any] = np.empty((stop - start, *place.shape[1:]), place.dtype)
         if array.size:
-            self._fill(array, position)
+            self._fill(array, place.start + start * place.row_bytes)
         return array
+
+    def view(self, place: Place) -> NDArray[Any] | None:
+        """An array in the file as a read-only view of it; None where the file is not in memory, or ends before."""
+        if self._memory is None or place.end > len(self._memory):
+            return None
+        view: NDArray[Any] = np.ndarray(place.shape, place.dtype, buffer=self._memory, offset=place.start)
+        view.flags.writeable = False
+        return view
 
     def rows_of(self, places: Sequence[Place]) -> ReadRows:
         """A function that reads the same rows of arrays in the file that have one shape and dtype.
