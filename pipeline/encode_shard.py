@@ -6,6 +6,7 @@ import socket
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,6 +16,7 @@ import numpy as np
 from pipeline.batching import batches_by_length, batches_in_order
 from pipeline.config import EncodeConfig, StoreConfig
 from pipeline.derivations import Selection
+from pipeline.errors import StorageError
 from pipeline.guarding import GuardedEncoder, Piece
 from pipeline.planning import Plan
 from pipeline.receipts import Receipt, file_sha256, valid_receipt, write_receipt
@@ -22,7 +24,7 @@ from pipeline.records import Sentence
 from pipeline.scanning import PlannedShard
 from pipeline.schema import failures_name, shard_name
 from pipeline.shards import ShardWriter, create_shard
-from pipeline.storage import Folder
+from pipeline.storage import Folder, explain
 from pipeline.tasks import read_task
 
 
@@ -54,7 +56,7 @@ def encode_shard(
     sentences = read_task(folder, shard.number)
     with folder.staged(shard_name(shard.number, "", store.shard_format)) as path:
         outcome = _write_shard(path, sentences, encoder, selection=selection, encode=encode, store=store)
-        digest = file_sha256(path)
+        digest = _synced_sha256(path)
         name = shard_name(shard.number, digest, store.shard_format)
         size = path.stat().st_size
         folder.publish(path, name)
@@ -162,6 +164,18 @@ def _store(
         values = {column.name: values[column.name][good[owners[column.rows]]] for column in selection.stored}
     writer.write([position for position, ok in zip(piece.positions, good, strict=True) if ok], values)
     return [position for position, ok in zip(piece.positions, good, strict=True) if not ok]
+
+
+def _synced_sha256(path: Path) -> str:
+    """The SHA-256 of a file, computed while the file is brought to the disk; both are done at the end."""
+    with path.open("rb") as file, ThreadPoolExecutor(1) as executor:
+        synced = executor.submit(os.fsync, file.fileno())
+        digest = file_sha256(path)
+        try:
+            synced.result()
+        except OSError as error:
+            raise StorageError(f"cannot write {path}: {explain(error)}") from error
+    return digest
 
 
 def _failure(sentence: Sentence, reason: str) -> dict[str, str | int]:

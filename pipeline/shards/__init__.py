@@ -37,7 +37,7 @@ class ShardWriter(Protocol):
         ...
 
     def close(self) -> None:
-        """Completes the file and syncs it to disk.
+        """Completes the file; to bring it to the disk is for whoever commits it.
 
         Raises:
             ValueError: A sentence with tokens was neither written nor failed; those without need not be.

@@ -73,7 +73,6 @@ class Hdf5Writer(PlacedWriter):
         with self._file:
             self._check_complete()
             write_at(self._file.fileno(), self._status, self._status_place.start, name=self._name)
-            os.fsync(self._file.fileno())
 
 
 def _system_error(error: OSError | RuntimeError) -> Exception:

@@ -10,10 +10,11 @@ Rows of a Parquet file are written in order while batches come by length, so vec
 beside the shard, which takes its size once more on disk and nothing in memory.
 """
 
-import os
 import tempfile
 import threading
+from collections import deque
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -82,7 +83,7 @@ class ParquetWriter(PlacedWriter):
             scratch = PlacedReader(self._file, name=self._name)
             try:
                 with (
-                    self._path.open("wb") as file,
+                    pa.OSFile(str(self._path), "wb") as file,
                     pq.ParquetWriter(
                         file,
                         self._schema,
@@ -93,12 +94,8 @@ class ParquetWriter(PlacedWriter):
                         version="2.6",
                     ) as writer,
                 ):
-                    for start, stop in self._groups():
-                        table = self._table(scratch, start, stop)
+                    for table in self._tables(scratch):
                         writer.write_table(table, row_group_size=len(table))
-                    writer.close()
-                    file.flush()
-                    os.fsync(file.fileno())
             except OSError as error:
                 raise StorageError(f"cannot write {self._name}: {explain(error)}") from error
 
@@ -114,6 +111,17 @@ class ParquetWriter(PlacedWriter):
             total += cost
         if start < len(costs):
             yield start, len(costs)
+
+    def _tables(self, scratch: PlacedReader) -> Iterator[pa.Table]:
+        """The row groups; the next one is made while one is written."""
+        with ThreadPoolExecutor(1) as ahead:
+            coming: deque[Future[pa.Table]] = deque()
+            for start, stop in self._groups():
+                coming.append(ahead.submit(self._table, scratch, start, stop))
+                if len(coming) > 1:
+                    yield coming.popleft().result()
+            while coming:
+                yield coming.popleft().result()
 
     def _table(self, scratch: PlacedReader, start: int, stop: int) -> pa.Table:
         sentences = self._sentences[start:stop]
