@@ -8,7 +8,7 @@ and their gradients stay in float32. On a CUDA device the loops are recorded onc
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -165,12 +165,11 @@ class _Loops:
         opened = inputs.new_empty(time, batch, cells, dtype=self.dtype)  # sigmoid(o) tanh(state)
         outputs = inputs.new_empty(time, batch, width)
         states[0] = cell
+        kept_of = _kept(keep)
         for step in range(time):
-            before = states[step]
-            if keep is not None:
-                before, hidden = before * keep[step], hidden * keep[step]
-            xh[step, :, width:] = hidden
-            gate = torch.add(gates_of(xh[step]), shift, out=gates[step]).sigmoid_()
+            before = kept_of(states[step], step)
+            xh[step, :, width:] = kept_of(hidden, step)
+            gate = gates[step].copy_(gates_of(xh[step])).add_(shift).sigmoid_()
             enter, candidate, forget, leave = gate.chunk(4, dim=1)
             state = torch.mul(forget, before, out=states[step + 1])
             state.addcmul_(enter, candidate, value=2).sub_(enter)
@@ -200,6 +199,7 @@ class _Loops:
         grad_recurrent: Tensor | None = None
         factor, slope, inside = torch.empty_like(gates[0]), torch.empty_like(gates[0]), torch.empty_like(states[0])
         enter_factor, candidate_factor, forget_factor, leave_factor = factor.chunk(4, dim=1)
+        kept_of = _kept(keep)
         for step in reversed(range(time)):
             gate, squash = gates[step], squashed[step]
             enter, candidate, forget, leave = gate.chunk(4, dim=1)
@@ -217,16 +217,12 @@ class _Loops:
                 grad_state.mul_(torch.abs(states[step + 1], out=inside).lt_(self.cell_clip))
             torch.mul(grad_state, candidate, out=enter_factor).mul_(2).sub_(grad_state)
             torch.mul(grad_state, enter, out=candidate_factor).mul_(4)
-            before = states[step] if keep is None else states[step] * keep[step]
-            torch.mul(grad_state, before, out=forget_factor)
-            grad_state.mul_(forget)
+            torch.mul(grad_state, kept_of(states[step], step), out=forget_factor)
+            grad_state = kept_of(grad_state.mul_(forget), step)
             factor.mul_(torch.addcmul(gate, gate, gate, value=-1, out=slope))
             grad_bias += factor.sum(dim=0)
             grad_gates[step] = factor
-            grad_recurrent = recurrent_of(grad_gates[step])
-            if keep is not None:
-                grad_state.mul_(keep[step])
-                grad_recurrent = grad_recurrent * keep[step]
+            grad_recurrent = kept_of(recurrent_of(grad_gates[step]), step)
 
         flat_gates = grad_gates.view(time * batch, 4 * cells)
         grad_inputs = torch.mm(flat_gates, weight[:, :width].to(self.dtype)).view(grad_outputs.shape)
@@ -247,6 +243,16 @@ def _product(weight: Tensor, *, clip: float | None = None) -> Linear:
         return found if clip is None else found.clamp_(-clip, clip)
 
     return product
+
+
+def _kept(keep: Tensor | None) -> Callable[[Tensor, int], Tensor]:
+    """A function from values of all rows and a step to what is kept of them there: 0 in rows that start anew."""
+    if keep is None:
+        return lambda values, step: values
+    if keep.device.type != "cpu":  # recorded work can't depend on which rows these are
+        return lambda values, step: values * keep[step]
+    starting = [rows.nonzero().flatten() for rows in keep[..., 0] == 0]
+    return lambda values, step: values.index_fill(0, starting[step], 0) if len(starting[step]) else values
 
 
 class _RecordedLoops:
