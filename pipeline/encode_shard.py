@@ -157,9 +157,9 @@ def _store(
     counts = {"token": lengths, "sentence": [1] * len(chosen), "span": [len(each) for each in spans]}
     owners = {rows: np.repeat(np.arange(len(chosen)), count) for rows, count in counts.items()}
     for column in selection.stored:
-        finite = np.isfinite(values[column.name]).all(axis=1)
+        finite = np.isfinite(values[column.name])
         if not finite.all():
-            good[owners[column.rows][~finite]] = False
+            good[owners[column.rows][~finite.all(axis=1)]] = False
     if not good.all():
         values = {column.name: values[column.name][good[owners[column.rows]]] for column in selection.stored}
     writer.write([position for position, ok in zip(piece.positions, good, strict=True) if ok], values)
