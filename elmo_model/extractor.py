@@ -17,7 +17,7 @@ from elmo_model.host_copies import HostCopies
 from elmo_model.kernels.select import KernelName, Precision, choose_kernels
 from elmo_model.lstm import LstmState
 from elmo_model.packing import Packing, pack
-from elmo_model.token_cache import TokenVectors
+from elmo_model.token_cache import CACHED_TYPES, TokenVectors
 from elmo_model.token_encoder import TokenEncoder
 
 Sentence = Sequence[str]
@@ -78,7 +78,7 @@ class Extractor:
         precision: Precision = "float32",
         kernel: KernelName = "auto",
         carried_state: bool = False,
-        cached_types: int = 32768,
+        cached_types: int = CACHED_TYPES,
         threads: int | None = None,
         consume: bool = False,
     ) -> None:

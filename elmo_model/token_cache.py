@@ -8,6 +8,8 @@ from torch import Tensor
 from elmo_model.kernels.tokens import TokenKernel
 from elmo_model.token_encoder import TokenEncoder
 
+CACHED_TYPES = 32768  # unless something else is asked for; of a full-size model 64 MB
+
 
 class TokenVectors:
     """The vectors of word types, kept for those used last.

@@ -5,7 +5,9 @@ import mmap
 import os
 import re
 import sys
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 _M_ARENA_MAX = -8  # a parameter of glibc's mallopt
 
@@ -21,7 +23,7 @@ def share_freed_memory() -> None:
     By default threads have pools of their own. Batches are made in one thread and computed in others, so that each pool
     comes to hold what the others have freed: 50 MB in all.
     """
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform.startswith("linux") else None
+    mallopt = _of_linux("mallopt")
     if mallopt is not None:
         mallopt(_M_ARENA_MAX, 1)
 
@@ -36,7 +38,7 @@ def give_back_freed_memory() -> None:
 
     Batches leave holes between what stays, which the next one, of other sizes, fills in part only: 20 MB of them.
     """
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform.startswith("linux") else None
+    trim = _of_linux("malloc_trim")
     if trim is not None:
         trim(0)
 
@@ -47,10 +49,16 @@ def give_back_library_code() -> None:
     What is needed again is mapped again when it is reached, mostly from the kernel's cache of the file. Nothing is
     unmapped that has been changed since it was mapped.
     """
-    if not sys.platform.startswith("linux"):
+    madvise = _of_linux("madvise")
+    if madvise is None:
         return
-    madvise = ctypes.CDLL(None).madvise
     madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
     mappings = Path("/proc/self/smaps").read_text(encoding="utf-8", errors="replace")
     for start, end in _UNCHANGED_CODE.findall(mappings):
         madvise(int(start, 16), int(end, 16) - int(start, 16), mmap.MADV_DONTNEED)
+
+
+@cache
+def _of_linux(name: str) -> Any:
+    """A function of the C library, or None on another system or where the library lacks it."""
+    return getattr(ctypes.CDLL(None), name, None) if sys.platform.startswith("linux") else None

@@ -67,6 +67,7 @@ class FeatureStore:
         self._folder = folder
         self._preload = preload
         self._cache = cache
+        self._mapped = sum(shard.bytes for shard in manifest.shards) <= _MAPPED_BYTES
         self._starts = [0, *accumulate(shard.sentences for shard in manifest.shards)]
         self._good_starts = [0, *accumulate(shard.sentences - shard.failed for shard in manifest.shards)]
         self._reset()
@@ -258,7 +259,7 @@ class FeatureStore:
             columns=self.manifest.columns,
             dtype=self.manifest.dtype,
             preload=self._preload,
-            mapped=sum(shard.bytes for shard in self.manifest.shards) <= _MAPPED_BYTES,
+            mapped=self._mapped,
             layout=self._layouts.get(number),
         )
         self._layouts[number] = shard.layout

@@ -10,7 +10,7 @@ from torch.nn.utils.rnn import pack_sequence, unpack_sequence
 from elmo_model.extractor import Features, Sentence, available_device, check_sentences, count_remarks
 from elmo_model.kernels.tokens import PlainTokens
 from elmo_model.options import LstmOptions
-from elmo_model.token_cache import TokenVectors
+from elmo_model.token_cache import CACHED_TYPES, TokenVectors
 from elmo_model.token_encoder import TokenEncoder
 
 OUTPUT = "output"
@@ -56,7 +56,7 @@ class LstmExtractor:
 
     kernel = "torch.nn.LSTM: the only one for this encoder"
 
-    def __init__(self, model: LstmEncoder, *, device: str = "cpu", cached_types: int = 32768) -> None:
+    def __init__(self, model: LstmEncoder, *, device: str = "cpu", cached_types: int = CACHED_TYPES) -> None:
         self.device = available_device(device)
         self._model = model.to(self.device).eval()
         self._encoder = model.token_encoder

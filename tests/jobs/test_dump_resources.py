@@ -1,6 +1,5 @@
 """What a dump costs and touches: memory, model loads, what travels to workers, the network."""
 
-import os
 import pickle
 import subprocess
 import sys
@@ -20,24 +19,11 @@ from pipeline.reader import FeatureStore
 from pipeline.transforms import DumpJob, EncodeShards, encode_and_commit
 from support.dumping import fake_dump, write_corpus
 from support.fakes import FakeEncoderFactory
-from support.paths import GOLDEN, TESTS
+from support.paths import GOLDEN
+from support.programs import output_of
 
 BASE = GOLDEN / "seeded" / "base"
 LIBRARIES_AND_BATCH = 500e6
-
-
-def in_a_process(code: str, *arguments: str | Path, **environment: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-c", code, *map(str, arguments)],
-        env={**os.environ, "PYTHONPATH": str(TESTS), **environment},
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
 
 PEAK = """
 import sys
@@ -83,7 +69,7 @@ def test_ten_times_the_corpus_takes_no_more_memory(shard_format: str, tmp_path: 
     for times in (1, 10):
         corpus = tmp_path / f"{times}.txt"
         corpus.write_text("one two three four five six seven eight nine ten\n" * 300 * times, encoding="utf-8")
-        peaks.append(int(in_a_process(PEAK, corpus, tmp_path / f"out{times}", shard_format)))
+        peaks.append(int(output_of(PEAK, corpus, tmp_path / f"out{times}", shard_format)))
     written = sum(path.stat().st_size for path in (tmp_path / "out10/shards").iterdir())
     assert written > 300e6
     assert peaks[1] <= 1.1 * peaks[0], f"{peaks[0]} bytes for one, {peaks[1]} for ten times the corpus"
@@ -108,7 +94,7 @@ def test_a_protein_of_35_000_residues_takes_no_more(tmp_path: Path) -> None:
 
 def check_peak(corpus: Path, output: Path, *options: str) -> None:
     """Dumps with the shipped model in a process of its own, and looks at its peak."""
-    *_, printed = in_a_process(DUMP, corpus, output, "--model", "mini-en", *options).split()
+    *_, printed = output_of(DUMP, corpus, output, "--model", "mini-en", *options).split()
     weights = sum(weights.numel() * 4 for weights in read_bilm(model_folder("mini-en")).parameters())
     peak = int(printed)
     assert peak <= weights + LIBRARIES_AND_BATCH, f"{peak / 1e6:.0f} MB for a model of {weights / 1e6:.0f} MB"
@@ -171,9 +157,9 @@ main(sys.argv[1:])
 def test_no_command_reaches_for_the_network(tmp_path: Path) -> None:
     corpus = write_corpus(tmp_path / "corpus")
     out = tmp_path / "out"
-    in_a_process(NO_NETWORK, "dump", corpus, out, "--model", BASE)
+    output_of(NO_NETWORK, "dump", corpus, out, "--model", BASE)
     for command in ("status", "inspect", "verify"):
-        in_a_process(NO_NETWORK, command, out)
+        output_of(NO_NETWORK, command, out)
 
 
 def test_the_job_runs_from_a_plain_script(tmp_path: Path) -> None:
@@ -205,7 +191,7 @@ def test_without_beam_the_dump_says_what_to_install_and_the_rest_works(tmp_path:
     fake_dump(corpus, tmp_path / "out")
     blocked = "import sys; sys.modules['apache_beam'] = None; from jobs.cli import main; main(sys.argv[1:])"
     for command in ("status", "inspect", "verify"):
-        in_a_process(blocked, command, tmp_path / "out")
+        output_of(blocked, command, tmp_path / "out")
     arguments = ["dump", str(corpus), str(tmp_path / "other"), "--model", str(BASE)]
     done = subprocess.run([sys.executable, "-c", blocked, *arguments], capture_output=True, text=True, check=False)
     assert done.returncode == 2

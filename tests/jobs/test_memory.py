@@ -1,27 +1,13 @@
 """What a process takes beside the work: freed memory, pools of libraries, code that only an import needed."""
 
-import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from support.programs import output_of
+
 linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
-
-
-def printed(code: str, *arguments: str | Path, **environment: str) -> list[str]:
-    """The words that a program of its own prints."""
-    done = subprocess.run(
-        [sys.executable, "-c", code, *map(str, arguments)],
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.split()
 
 
 @linux
@@ -43,7 +29,7 @@ after = mapped()
 assert (rows @ rows.T).tolist() == expected
 print(before, after)
 """
-    before, after = map(int, printed(code))
+    before, after = map(int, output_of(code).split())
     assert after < before / 2
 
 
@@ -65,7 +51,7 @@ assert re.search(f"^{address:x}-\\\\w+ r-xp .*library$", Path("/proc/self/maps")
 give_back_library_code()
 print(ctypes.string_at(address, 8).decode())
 """
-    assert printed(code, library) == ["patched!"]
+    assert output_of(code, library).split() == ["patched!"]
 
 
 def test_arrow_keeps_no_pool_of_its_own_for_the_command_line() -> None:
@@ -78,8 +64,8 @@ except SystemExit:
     import pyarrow
     print(pyarrow.default_memory_pool().backend_name)
 """
-    assert printed(code)[-1] == "system"
-    assert printed(code, ARROW_DEFAULT_MEMORY_POOL="mimalloc")[-1] == "mimalloc"
+    assert output_of(code).split()[-1] == "system"
+    assert output_of(code, ARROW_DEFAULT_MEMORY_POOL="mimalloc").split()[-1] == "mimalloc"
 
 
 def test_reading_a_model_imports_no_computer_algebra() -> None:
@@ -90,4 +76,4 @@ from elmo_model.weights import read_bilm
 read_bilm(model_folder("mini-en"))
 print("sympy" in sys.modules)
 """
-    assert printed(code) == ["False"]
+    assert output_of(code).split() == ["False"]
