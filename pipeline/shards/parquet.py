@@ -12,9 +12,7 @@ beside the shard, which takes its size once more on disk and nothing in memory.
 
 import tempfile
 import threading
-from collections import deque
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -94,7 +92,8 @@ class ParquetWriter(PlacedWriter):
                         version="2.6",
                     ) as writer,
                 ):
-                    for table in self._tables(scratch):
+                    for start, stop in self._groups():
+                        table = self._table(scratch, start, stop)
                         writer.write_table(table, row_group_size=len(table))
             except OSError as error:
                 raise StorageError(f"cannot write {self._name}: {explain(error)}") from error
@@ -111,17 +110,6 @@ class ParquetWriter(PlacedWriter):
             total += cost
         if start < len(costs):
             yield start, len(costs)
-
-    def _tables(self, scratch: PlacedReader) -> Iterator[pa.Table]:
-        """The row groups; the next one is made while one is written."""
-        with ThreadPoolExecutor(1) as ahead:
-            coming: deque[Future[pa.Table]] = deque()
-            for start, stop in self._groups():
-                coming.append(ahead.submit(self._table, scratch, start, stop))
-                if len(coming) > 1:
-                    yield coming.popleft().result()
-            while coming:
-                yield coming.popleft().result()
 
     def _table(self, scratch: PlacedReader, start: int, stop: int) -> pa.Table:
         sentences = self._sentences[start:stop]
